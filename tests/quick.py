@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = {
     "adjacency/test_drawn.py::test_noise_is_as_wide_as_the_loss_says": 3,
-    "adjacency/test_worst.py::test_the_loss_of_a_worst_life": 8,
+    "adjacency/test_worst.py::test_the_loss_of_the_worst_changes": 8,
     "cli/test_first_run.py::test_a_file_that_cannot_be_read": 7,
     "cli/test_init.py::test_versions_publish_who_is_there": 2,
     "cli/test_init.py::test_versions_that_are_only_marked_publish_who_is_there": 1,
@@ -41,7 +41,7 @@ KEPT: Final = {
     "test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped": 4,
     "mechanism/test_brute_force.py::test_some_life_does_nearly_as_much": 15,
     "publish/denoise/test_estimate.py::test_errors_are_smaller_and_intervals_cover": 6,
-    "publish/test_told.py::test_memory_is_the_most_that_is_ever_kept": 1,
+    "publish/test_explained.py::test_memory_is_the_most_that_is_ever_kept": 1,
     "receive/test_inbox.py::test_posts_while_the_loop_is_killed": 0,
     "receive/test_inbox.py::test_the_receiver_is_killed_too": 0,
     "recovery/test_crashes.py::test_dying_at_every_step_of_a_tick": 4,
@@ -79,7 +79,7 @@ KEPT: Final = {
     "source/test_live_real.py::test_seats_replayed": 1,
     "source/test_live_schema.py::test_a_change_of_what_is_used_stops_and_loses_nothing": 1,
     "source/test_names.py::test_sqlite": 1,
-    "source/test_nobody.py::test_a_row_without_a_unit_or_a_key_counts_nowhere": 2,
+    "source/test_without_unit.py::test_a_row_without_a_unit_or_a_key_counts_nowhere": 2,
     "store/table/test_state_model.py::test_it_equals_dictionaries": 6,
     "store/test_encryption.py::test_another_key_is_refused_and_nothing_changes": 3,
     "store/test_erased.py::test_nothing_is_kept_of_a_release_that_has_ended": 2,

@@ -24,8 +24,8 @@ def post(event: dict[str, object]) -> None:
         except urllib.error.HTTPError:
             raise  # it will not be taken the next time either
         except OSError:
-            time.sleep(0.1)  # nobody is there yet
-    raise SystemExit("nobody receives the events")
+            time.sleep(0.1)  # the receiver has not started yet
+    raise SystemExit("no receiver answers")
 
 
 def main(count: int) -> None:

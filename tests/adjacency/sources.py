@@ -64,10 +64,10 @@ class Log(FollowedSource):
             event.row["owner"] if self._owned and event.row and "owner" not in event.kept else None
             for event in events
         ]
-        told = [self._informed and event.key is not None for event in events]
+        said = [self._informed and event.key is not None for event in events]
         befores = [
             event.before and event.before | {"id": event.previous or event.key} if one else None
-            for event, one in zip(events, told, strict=True)
+            for event, one in zip(events, said, strict=True)
         ]
         return pa.table(
             {
@@ -76,7 +76,7 @@ class Log(FollowedSource):
                 "unit": pa.array(units, pa.string()),
                 "before": pa.array(befores, row),
                 "after": pa.array(afters, row),
-                "informed": pa.array(told, pa.bool_()),
+                "informed": pa.array(said, pa.bool_()),
                 "previous": pa.array([event.previous for event in events], pa.string()),
                 "kept": pa.array([list(event.kept) or None for event in events], pa.list_(pa.string())),
             }

@@ -107,7 +107,7 @@ CASES: dict[str, Case] = {
     "an emptied table": (emptied, COUNT, FOUR, [2, -2, 1, 0, 0]),
     "a value that was left out": (left_out, {"sql": "SELECT SUM(x) FROM t WHERE s = 'a'",
                                              "bounds": {"x": [0, 3]}}, FOUR, [1, 1, -2, 0, 0]),
-    "a label for life": (relabelled, SUM, LABELS, [1, 1, 1, 1, 0]),
+    "a label that lasts": (relabelled, SUM, LABELS, [1, 1, 1, 1, 0]),
 }  # fmt: skip
 
 

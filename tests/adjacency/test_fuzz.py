@@ -37,7 +37,7 @@ def test_one_unit_more_or_less(tmp_path: Path, kind: Kind, part: range) -> None:
     for seed in part:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        assert check(play(seed, kind), folder, seed, most=1) == 1, "nobody was removed"
+        assert check(play(seed, kind), folder, seed, most=1) == 1, "no unit was removed"
 
 
 @pytest.mark.slow
@@ -46,4 +46,4 @@ def test_one_unit_more_or_less_thousands_of_times(tmp_path: Path, kind: Kind, pa
     for seed in part:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        assert check(play(seed, kind, tuned=seed % 10 == 0), folder, seed) >= 1, "nobody was removed"
+        assert check(play(seed, kind, tuned=seed % 10 == 0), folder, seed) >= 1, "no unit was removed"

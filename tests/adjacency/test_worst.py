@@ -1,8 +1,8 @@
-"""Lives that cost a unit exactly what the ledger reserves for it,
+"""Changes that cost a unit exactly what the ledger reserves for it,
 and what would cost more and must not count.
 
-That the loss of these lives equals what is reserved shows that the fuzz measures in the right norm.  Each
-life also goes on with changes that the constraint does not allow: where one of them counts, or the
+That the loss of these cases equals what is reserved shows that the fuzz measures in the right norm.  Each
+case also goes on with changes that the constraint does not allow: where one of them counts, or the
 sensitivity is too small by anything, the loss is too large.
 """
 
@@ -27,7 +27,7 @@ DISJOINT = {"name": "disjoint", "base": 0}
 
 
 @dataclass(frozen=True)
-class Life:
+class Case:
     """What one unit does, and the gauge that watches: (time, key, new row or None)."""
 
     changes: list[tuple[int, str, Row | None]]
@@ -81,74 +81,74 @@ def sliding(strategy: dict[str, Any], readings: int = 2, **release: Any) -> dict
     }  # fmt: skip
 
 
-LIVES: dict[str, Life] = {
-    "at most three changes, and a fourth and fifth": Life(comes_and_goes(5, 15, 25, 35, 45), COUNT),
-    "one change only": Life(comes_and_goes(5, 15, 25), COUNT, {"at_most": 1}),
-    "a change of group counts twice": Life([(5, "k", A), (15, "k", B), (25, "k", A), (35, "k", B)], GROUPED),
-    "from nothing to a value far from zero": Life(
+CASES: dict[str, Case] = {
+    "at most three changes, and a fourth and fifth": Case(comes_and_goes(5, 15, 25, 35, 45), COUNT),
+    "one change only": Case(comes_and_goes(5, 15, 25), COUNT, {"at_most": 1}),
+    "a change of group counts twice": Case([(5, "k", A), (15, "k", B), (25, "k", A), (35, "k", B)], GROUPED),
+    "from nothing to a value far from zero": Case(
         [(5, "k", {"x": 5}), (15, "k", None), (25, "k", {"x": 9}), (35, "k", None)],
         SUM | {"bounds": {"x": [2, 5]}},
     ),
-    "from one end to the other": Life(
+    "from one end to the other": Case(
         [(5, "k", {"x": 99}), (15, "k", {"x": -99}), (25, "k", {"x": 3}), (35, "k", {"x": -2})],
         SUM | {"bounds": {"x": [-2, 3]}},
     ),
-    "all changes of a flow in one window": Life([(t, "k", {"x": t}) for t in (11, 12, 13, 14, 15)], FLOW),
-    "a flow that is clipped": Life(
+    "all changes of a flow in one window": Case([(t, "k", {"x": t}) for t in (11, 12, 13, 14, 15)], FLOW),
+    "a flow that is clipped": Case(
         [(t, "k", {"x": t}) for t in (11, 12, 21, 22, 23, 31, 41, 42)],
         FLOW | {"clip": 1},
         {"at_most": 8},
         tight=False,
     ),
-    "a flow that is clipped, in all windows": Life(
+    "a flow that is clipped, in all windows": Case(
         [(t, "k", {"x": t}) for t in (3, 4, 11, 12, 21, 22, 31, 32, 41, 42, 51, 52, 53)],
         FLOW | {"clip": 2, "for": "50 microseconds"},
         {"at_most": 40},
         tight=False,
     ),
-    "a flow of several rows at a time": Life(
+    "a flow of several rows at a time": Case(
         [(t, key, {"x": t}) for t in (11, 12, 13, 14) for key in ("k", "l", "m")],
         FLOW,
         {"at_most": 3},
         {"max_rows": 2},
         owned=True,
     ),
-    "several rows at a time": Life(
+    "several rows at a time": Case(
         [(t, key, None if t % 2 else HERE) for t in (10, 21, 32, 43) for key in ("k", "l", "m")],
         COUNT,
         gauge={"max_rows": 2},
         owned=True,
     ),
-    "within a stretch, both ends included": Life(
+    "within a time, both ends included": Case(
         comes_and_goes(10, 20, 21, 31), COUNT, {"within": "10 microseconds"}
     ),
-    "within a stretch, and one microsecond after it": Life(
+    "within a time, and one microsecond after it": Case(
         [(10, "k", HERE), (15, "k", None), (21, "k", HERE), (31, "k", None)],
         COUNT,
         {"within": "10 microseconds"},
     ),
-    "both limits": Life(
+    "at most and within": Case(
         comes_and_goes(10, 20, 21, 30, 31), COUNT, {"at_most": 3, "within": "20 microseconds"}
     ),
-    "who retires leaves at the last change": Life(
+    "who retires leaves at the last change": Case(
         [(5, "k", A), (15, "k", B), (25, "k", A), (35, "k", B)],
         GROUPED,
         {"at_most": 3, "on_excess": "retire"},
         tight=False,
     ),
-    "who retires leaves when the time is up": Life(
+    "who retires leaves when the time is up": Case(
         [(10, "k", A), (12, "k", B), (35, "k", A)],
         GROUPED,
         {"within": "10 microseconds", "on_excess": "retire"},
         tight=False,
     ),
-    "a constraint of its own": Life(
+    "a constraint of its own": Case(
         comes_and_goes(5, 15, 25, 35), COUNT | {"constraint": {"at_most": 3}}, {"at_most": 1}
     ),
-    "a stricter constraint of its own": Life(
+    "a stricter constraint of its own": Case(
         comes_and_goes(5, 15, 25, 35), COUNT | {"constraint": {"at_most": 2}}, {"at_most": 4}
     ),
-    "a label for life": Life(
+    "a label that lasts": Case(
         [
             (5, "k", {"k": "q"}),
             (15, "k", None),
@@ -160,7 +160,7 @@ LIVES: dict[str, Life] = {
         {"by": "k", "cases": {"p": {"at_most": 4}, "q": {"at_most": 1}}},
         tight=False,
     ),
-    "labels of which one allows more": Life(
+    "labels of which one allows more": Case(
         [
             (5, "k", {"k": "p"}),
             (15, "k", None),
@@ -171,22 +171,22 @@ LIVES: dict[str, Life] = {
         COUNT,
         {"by": "k", "cases": {"p": {"at_most": 4}, "q": {"at_most": 1}}},
     ),
-    "in a group before the first window": Life(
+    "in a group before the first window": Case(
         [(5, "k", A), (15, "k", B), (25, "k", A), (35, "k", B), (38, "k", A)],
         sliding({"name": "disjoint", "base": 1}),
         {"at_most": 4},
     ),
-    "in a group before the first window, briefly": Life(
+    "in a group before the first window, briefly": Case(
         [(10, "k", A), (11, "k", B), (21, "k", A), (31, "k", B), (32, "k", A)],
         sliding({"name": "disjoint", "base": 1}),
         {"within": "21 microseconds"},
     ),
-    "a sliding window sees a change several times": Life(
+    "a sliding window sees a change several times": Case(
         [(25, "k", A), (35, "k", B), (38, "k", A)],
         sliding({"name": "sliding", "span": 2, "stride": 1, "readings": 2}),
         {"at_most": 1},
     ),
-    "layers of unequal noise": Life(
+    "layers of unequal noise": Case(
         comes_and_goes(5, 15, 25, 45),
         COUNT
         | {
@@ -202,7 +202,7 @@ LIVES: dict[str, Life] = {
         {"at_most": 1},
         tight=False,
     ),
-    "layers of unequal noise, in the bins": Life(
+    "layers of unequal noise, in the bins": Case(
         comes_and_goes(15, 25, 35, 45),
         COUNT
         | {
@@ -217,7 +217,7 @@ LIVES: dict[str, Life] = {
         },
         {"at_most": 1},
     ),
-    "noise that remembers, and a shared draw": Life(
+    "noise that remembers, and a shared draw": Case(
         comes_and_goes(5, 35, 45),
         COUNT
         | {
@@ -232,19 +232,19 @@ LIVES: dict[str, Life] = {
         {"at_most": 1},
         tight=False,
     ),
-    "all windows of a long sliding release": Life(
+    "all windows of a long sliding release": Case(
         [(10, "k", A), *((11 + 10 * n, "k", {"s": "bca"[n % 3]}) for n in range(15))],
         sliding(
             {"name": "sliding", "span": 2, "stride": 1, "readings": 13}, 13, groups={"s": ["a", "b", "c"]}
         ),
         {"within": "150 microseconds"},
     ),
-    "a mean, of which both parts are measured": Life(
+    "a mean, of which both parts are measured": Case(
         [(5, "k", {"x": 9}), (15, "k", None), (25, "k", {"x": 9}), (35, "k", None)],
         {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [1, 9]}},
         tight=False,
     ),
-    "values that are not there": Life(
+    "values that are not there": Case(
         [(5, "k", {"x": None}), (15, "k", {"x": 3}), (25, "k", {"x": None}), (35, "k", {"x": 3})],
         SUM | {"bounds": {"x": [-1, 3]}},
         {"at_most": 2},
@@ -256,16 +256,16 @@ LIVES: dict[str, Life] = {
 @pytest.mark.parametrize(
     "pure", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["gaussian", "laplace"]
 )
-@pytest.mark.parametrize("name", LIVES)
-def test_the_loss_of_a_worst_life(tmp_path: Path, name: str, pure: bool) -> None:
-    life = LIVES[name]
-    play = life.play(pure=pure)
+@pytest.mark.parametrize("name", CASES)
+def test_the_loss_of_the_worst_changes(tmp_path: Path, name: str, pure: bool) -> None:
+    case = CASES[name]
+    play = case.play(pure=pure)
     (unit,) = (unit for unit in play.units if unit not in ("w", "other/0"))
     whole = play.run(tmp_path / "whole", play.log, 1)
     other = play.run(tmp_path / "without", without(play.log, unit), 2)
     compare(whole, other)
     (found,) = loss(whole, other).values()
     assert found > 0
-    if life.tight:
+    if case.tight:
         assert found >= whole.total * (1 - Fraction(1, 10**6))
     assert found >= whole.total * Fraction(1, 50)

@@ -1,4 +1,4 @@
-"""How the last run ended, as the next one tells its operator."""
+"""How the last run ended, as the next one says to its operator."""
 
 from __future__ import annotations
 

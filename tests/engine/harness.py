@@ -320,12 +320,13 @@ def oracle_true(oracle: Oracle) -> dict[Spot, int]:
 def oracle_excess(oracle: Oracle) -> dict[tuple[str, int], str]:
     names = [release.name for release in oracle.program.releases]
     found = {}
-    for (scope, unit), life in oracle.lives.items():
+    for (scope, unit), known in oracle.units.items():
         parts = sorted(
             (names.index(name), component, cell, amount)
-            for name, component, cell in life.raw.keys() | life.view.keys()
+            for name, component, cell in known.raw.keys() | known.contribution.keys()
             if (
-                amount := life.raw.get((name, component, cell), 0) - life.view.get((name, component, cell), 0)
+                amount := known.raw.get((name, component, cell), 0)
+                - known.contribution.get((name, component, cell), 0)
             )
         )
         if parts:

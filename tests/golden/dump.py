@@ -46,9 +46,9 @@ def planned(gauge: Gauge) -> dict[str, Any]:
 
 def readings(gauge: Gauge) -> list[list[Any]]:
     """Every published reading as a short row."""
-    told = [reading.as_json() for reading in gauge.published()]
+    said = [reading.as_json() for reading in gauge.published()]
     names = ("release", "time", "group", "value", "stderr", "low", "high")
-    return [[one[name] for name in names] for one in told]
+    return [[one[name] for name in names] for one in said]
 
 
 def dumped(gauge: Gauge) -> dict[str, Any]:

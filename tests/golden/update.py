@@ -1,4 +1,4 @@
-"""Record anew what the golden tests compare with: python -m tests.golden.update [FILE[.NAME] ...]
+"""Record again what the golden tests compare with: python -m tests.golden.update [FILE[.NAME] ...]
 
 Run it only after a change that is meant to change plans or readings, look at the difference that git shows,
 and say in the commit why it is right.

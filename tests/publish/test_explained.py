@@ -1,4 +1,4 @@
-"""What a plan tells of itself, and what is said of declarations that cannot be:
+"""What a plan says of itself, and what is said of declarations that cannot be:
 one sentence, with its key."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def plan(folder: Path, **declared: Any) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("declared", "told"),
+    ("declared", "printed"),
     [
         ({"window": 14}, "release.now.window: 14 is not a duration: write it with its unit"),
         ({"for": 30}, "release.now.for: 30 is not a duration: write it with its unit"),
@@ -74,11 +74,11 @@ def plan(folder: Path, **declared: Any) -> Plan:
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_sentence(
-    tmp_path: Path, declared: dict[str, Any], told: str
+    tmp_path: Path, declared: dict[str, Any], printed: str
 ) -> None:
     with pytest.raises(SpecError) as refusal:
         plan(tmp_path, **declared)
-    assert str(refusal.value).startswith(told)
+    assert str(refusal.value).startswith(printed)
     assert "\n" not in str(refusal.value)
 
 

@@ -74,8 +74,8 @@ def sound(address: Address, sent: bytes, *, whole: bool = True) -> list[int]:
 
 def request(path: str, headers: dict[bytes, bytes], body: bytes, *, length: bytes | None = None) -> bytes:
     size = str(len(body)).encode() if length is None else length
-    told = {b"host": b"here", b"connection": b"close", b"content-length": size} | headers
-    lines = b"".join(name + b": " + value + b"\r\n" for name, value in told.items())
+    said = {b"host": b"here", b"connection": b"close", b"content-length": size} | headers
+    lines = b"".join(name + b": " + value + b"\r\n" for name, value in said.items())
     return b"POST " + path.encode() + b" HTTP/1.1\r\n" + lines + b"\r\n" + body
 
 
@@ -184,7 +184,7 @@ CONNECTORS: list[dict[str, Any]] = [
 def mutated(data: st.DataObject) -> dict[str, Any]:
     """An event in which something is anything."""
     number = data.draw(st.integers(1, 10**6))
-    told = change("c", row(number), number, **data.draw(st.sampled_from(CONNECTORS)))
+    said = change("c", row(number), number, **data.draw(st.sampled_from(CONNECTORS)))
     fields: list[dict[str, Any]] = [
         {"field": "id", "type": "int64"},
         {"field": "paid", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
@@ -193,9 +193,9 @@ def mutated(data: st.DataObject) -> dict[str, Any]:
     where = data.draw(
         st.sampled_from(
             [
-                *((told, name) for name in NAMES[:4]),
-                *((told["source"], name) for name in SOURCES),
-                *((told["after"], name) for name in row(1)),
+                *((said, name) for name in NAMES[:4]),
+                *((said["source"], name) for name in SOURCES),
+                *((said["after"], name) for name in row(1)),
                 *((one, name) for one in fields for name in ("field", "type", "name", "parameters")),
                 (schema, "fields"),
                 (schema["fields"][0], "fields"),
@@ -204,7 +204,7 @@ def mutated(data: st.DataObject) -> dict[str, Any]:
         )
     )
     where[0][where[1]] = data.draw(anything)
-    return told if data.draw(st.booleans()) else {"schema": schema, "payload": told}
+    return said if data.draw(st.booleans()) else {"schema": schema, "payload": said}
 
 
 @FUZZ

@@ -456,10 +456,10 @@ def test_another_process_continues(tmp_path: Path, deadly: Any) -> None:
     assert killed(one, files - 1, "files")
     assert killed(one, 2, "files")
     deadly(0)
-    told = Told()
-    list(one.run(progress=told))
-    assert told.said[0].startswith("Continuing a history that was interrupted: ")
-    assert told.said[0].endswith("parts are done.")
+    printed = Told()
+    list(one.run(progress=printed))
+    assert printed.said[0].startswith("Continuing a history that was interrupted: ")
+    assert printed.said[0].endswith("parts are done.")
     assert written[1] <= 2
     assert exact(one) == exact(calm)
 

@@ -65,7 +65,7 @@ def test_a_new_store_in_its_place_is_refused(restored: Gauge) -> None:
     assert restored.plan().hash
 
 
-def test_a_gauge_that_has_published_nothing_may_begin_anew(tmp_path: Path) -> None:
+def test_a_gauge_that_has_published_nothing_may_begin_again(tmp_path: Path) -> None:
     one = world(tmp_path, now=lambda: 1)
     assert list(one.run()) == []
     assert json.loads(Path(f"{one.path}.witness").read_text())["bins"] == 0

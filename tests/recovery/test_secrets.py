@@ -295,7 +295,7 @@ def test_secrets_that_were_written_into_the_file(tmp_path: Path, mistake: str) -
     with_key.silent("tidegauge.toml", "log.csv")
 
 
-def test_an_error_that_nobody_provided_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_was_not_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last net: an exception whose words are a value."""
     one = Folder(tmp_path / "one", _sqlite(tmp_path / "one"))
 

@@ -1,4 +1,4 @@
-"""What happens to a loop that nobody watches: downtime, clocks, disks, locks, signals."""
+"""What happens to a loop that runs unattended: downtime, clocks, disks, locks, signals."""
 
 from __future__ import annotations
 
@@ -162,9 +162,9 @@ def test_a_clock_that_was_set_is_believed_after_a_minute(
     seen = [(at() - int(reading.time.timestamp() * SECOND)) / SECOND for reading in one.run(follow=True)]
     assert len(seen) == 3 * 21
     assert min(seen) >= 0
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert told[:1] == ["clock jumped"]
-    assert "clock believed" in told
+    printed = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert printed[:1] == ["clock jumped"]
+    assert "clock believed" in printed
     assert one.verify().readings == 63
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXACT = {"epsilon": 10**9}
-"""So much that the noise is nil."""
+"""So much that the noise is 0."""
 COLUMNS = {"ward": "VARCHAR", "age": "BIGINT"}
 
 

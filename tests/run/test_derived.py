@@ -107,7 +107,7 @@ class World:
 TRUTH = World()
 
 
-def told(one: Gauge, release: str, ward: str | None = None) -> dict[int, float | None]:
+def said(one: Gauge, release: str, ward: str | None = None) -> dict[int, float | None]:
     """Values by their time."""
     group = None if ward is None else {"ward": ward}
     return {r.time.microsecond: r.value for r in one.published(release) if r.group == group}
@@ -141,15 +141,15 @@ def test_without_noise_derived_readings_are_the_exact_changes(tmp_path: Path, bu
     for name, window in (("two", 2), ("six", 6), ("longest", 22)):
         for ward in ("a", "b"):
             wanted = {t: TRUTH.count(t, ward) - TRUTH.count(t - window, ward) for t in due(window)}
-            assert told(one, name, ward) == pytest.approx(wanted, abs=1e-4)
+            assert said(one, name, ward) == pytest.approx(wanted, abs=1e-4)
     assert len(due(22)) == 1
-    assert told(one, "ages_change") == pytest.approx(
+    assert said(one, "ages_change") == pytest.approx(
         {t: TRUTH.ages(t) - TRUTH.ages(t - 4) for t in due(4)}, abs=0.1
     )
-    assert told(one, "moved_in_6") == pytest.approx(
+    assert said(one, "moved_in_6") == pytest.approx(
         {t: TRUTH.flow(t) - TRUTH.flow(t - 6) for t in due(6)}, abs=1e-4
     )
-    assert told(one, "moved_so_far") == pytest.approx({t: TRUTH.flow(t) for t in due(0)}, abs=1e-4)
+    assert said(one, "moved_so_far") == pytest.approx({t: TRUTH.flow(t) for t in due(0)}, abs=1e-4)
     assert TRUTH.flow(26) > TRUTH.flow(4) > 0
     assert sorted(map(str, yielded)) == sorted(map(str, one.published()))
     assert one.readings("six").num_rows == 2 * len(due(6))
@@ -168,7 +168,7 @@ def test_of_a_sliding_release_other_windows_can_be_told(tmp_path: Path, window: 
     window += 5 * (window == 5)
     list(one.run())
     wanted = {t: TRUTH.count(t) - TRUTH.count(t - window) for t in due(window, measured_from=START - 5)}
-    assert told(one, "other") == pytest.approx(wanted, abs=1e-4)
+    assert said(one, "other") == pytest.approx(wanted, abs=1e-4)
     assert one.verify().readings == READINGS + len(wanted)
 
 
@@ -185,13 +185,13 @@ def test_of_an_endless_release_and_of_one_whose_window_is_its_period(tmp_path: P
     )
     last = START + (READINGS - 1) * EVERY
     list(one.run(until=f"1970-01-01T00:00:00.0000{last}Z"))
-    assert told(one, "now_change") == pytest.approx(
+    assert said(one, "now_change") == pytest.approx(
         {t: TRUTH.count(t) - TRUTH.count(t - 6) for t in due(6)}, abs=1e-4
     )
-    assert told(one, "each_change") == pytest.approx(
+    assert said(one, "each_change") == pytest.approx(
         {t: TRUTH.count(t) - TRUTH.count(t - 8) for t in due(8)}, abs=1e-4
     )
-    assert told(one, "each_so_far") == pytest.approx({t: TRUTH.count(t) for t in due(0)}, abs=1e-4)
+    assert said(one, "each_so_far") == pytest.approx({t: TRUTH.count(t) for t in due(0)}, abs=1e-4)
     assert "at no further privacy loss (errors over the first 1,000 readings):" in explain(
         one.plan(), why=True
     )
@@ -583,7 +583,7 @@ def test_a_strategy_that_cannot_tell_it_is_not_considered(tmp_path: Path, budget
 
 
 def test_an_optimum_for_one_window_is_not_taken_where_it_tells_nothing_of_another() -> None:
-    """Four weeks are told best by a matrix that hardly tells six."""
+    """Four weeks have the least error with a matrix that is bad at six."""
     weekly = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 week", "for": "30 weeks"}
     release = {**weekly, "window": "4 weeks"}
 

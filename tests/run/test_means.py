@@ -52,8 +52,8 @@ def test_the_formula_is_what_readings_say(tmp_path: Path, budget: dict[str, Any]
             level = reading.stderr * 1.96
             widths[str(name)] = max(level, widths.get(str(name), 0.0))
     for name, (count, value) in SIZES.items():
-        told = (middle if value == 45 else bound) / count
+        output = (middle if value == 45 else bound) / count
         slack = 0.05 if "rho" in budget else 0.25  # Laplace: 1.96 standard errors are not quite 95 %
         assert (
-            told * (1 - slack) <= widths[name] * (1.2 if "epsilon" in budget else 1) <= told * (1 + slack)
+            output * (1 - slack) <= widths[name] * (1.2 if "epsilon" in budget else 1) <= output * (1 + slack)
         ), name

@@ -66,8 +66,8 @@ def test_windows_of_months(tmp_path: Path, day: int, year: int) -> None:
         ("derived_6", 6, 6),
         ("derived_4", 4, 2),
     ):
-        told = {end: rows(after(start, n - months), end) for n, end in enumerate(ends) if n >= lacking}
-        assert found[name] == told, name
+        said = {end: rows(after(start, n - months), end) for n, end in enumerate(ends) if n >= lacking}
+        assert found[name] == said, name
     if day == 31:  # readings at the ends of months: a window of one month is that month
         assert ends[1].day == calendar.monthrange(year, 2)[1]
         assert found["derived_1"][ends[1]] == rows(datetime(year, 1, 31, 6, tzinfo=UTC), ends[1])

@@ -84,7 +84,7 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
 
 
 @pytest.mark.parametrize(
-    ("strategy", "told"),
+    ("strategy", "said"),
     [
         ({"name": "hierarchy", "branching": 3, "height": 2, "bins": 5}, "bins must be 31 here"),
         ({"name": "hierarchy", "branching": 3, "height": 2, "bins": "ever"}, "bins must be 31 here"),
@@ -113,10 +113,10 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
         ({"name": "damped", "bins": 31, "beta": 1.0, "white": 0.0, "offset": 1.7e308}, "and offset between"),
     ],
 )
-def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:
+def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, said: str) -> None:
     """One that was made for fewer windows would count fewer changes of a unit than there are,
     and draw too little noise."""
-    with pytest.raises(SpecError, match=told) as refusal:
+    with pytest.raises(SpecError, match=said) as refusal:
         plan({"rho": "0.5"}, {"at_most": 8}, {**GROUPS, "strategy": strategy}, for_="30 days")
     assert str(refusal.value).startswith("release.r0.strategy: ")
 

@@ -139,12 +139,12 @@ def test_a_run_errs_as_much_as_its_plan_promises(
         plan = one.plan()
         readings = list(one.run())
         for name, series in plan.series.items():
-            told = [reading for reading in readings if reading.release == name]
+            said = [reading for reading in readings if reading.release == name]
             days = range(series.first, DAYS)
             shape = (len(days), GROUPS)
-            errors = np.array([reading.value for reading in told]).reshape(shape) - truths[name][days.start :]
-            stderrs = np.array([reading.stderr for reading in told]).reshape(shape)[:, 0]
-            halves = np.array([r.interval()[1] - (r.value or 0) for r in told]).reshape(shape)[:, 0]
+            errors = np.array([reading.value for reading in said]).reshape(shape) - truths[name][days.start :]
+            stderrs = np.array([reading.stderr for reading in said]).reshape(shape)[:, 0]
+            halves = np.array([r.interval()[1] - (r.value or 0) for r in said]).reshape(shape)[:, 0]
             if release["for"] != "ever":
                 chosen = printed(plan.as_json())["releases"][name]["chosen"]
                 assert chosen["half_width_worst"] == pytest.approx(halves.max(), rel=0.01)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NIL = {"epsilon": 10**36, "delta": "1e-6"}
-"""So much that the noise is nil on the finest grid."""
+"""So much that the noise is 0 on the finest grid."""
 EVERY = {"start": "1970-01-01T00:00:00.000005Z", "every": "5 microseconds", "for": "25 microseconds"}
 OWN = {"name": "buffered", "bins": 6, "buffers": "0.3:1 0.4:0.5 0.2:0.07 0.1:0", "offset": 0.2}
 RELEASES: dict[str, Any] = {

@@ -46,7 +46,7 @@ def on_excess(seed: int) -> str:
 
 
 def gauge(folder: Path, store: str, seed: int, *, owned: bool, renews: bool) -> tg.Gauge:
-    """A gauge whose noise is nil."""
+    """A gauge without noise."""
     rng = random.Random(seed)
     schedule = {"start": START, "every": "1 day", "for": f"{DAYS - 1} days"}
     within = {"within": f"{rng.choice([3, 9])} days"} if rng.random() < 0.5 else {}

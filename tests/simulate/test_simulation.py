@@ -201,16 +201,16 @@ def test_the_bias_follows_from_a_plain_computation(tmp_path: Path) -> None:
         held: dict[str | None, int] = defaultdict(int)
         for key in {row["key"] for row in rows}:
             view, accepted, count = None, None, 0
-            told: tuple[Any, ...] = ()
+            said: tuple[Any, ...] = ()
             for row in rows:
                 if row["key"] == key and instant(row["time"]) <= end:
                     state = row["after_s"] if row["after_s"] in STATES else None
                     x = None if row["after_x"] is None else min(10, max(0, row["after_x"]))
                     now = state, x, row["after_s"]
-                    changed = _contribution(now) != _contribution(told) or (
-                        bool(told) and told[2] == "a" and row["after_s"] == "b"
+                    changed = _contribution(now) != _contribution(said) or (
+                        bool(said) and said[2] == "a" and row["after_s"] == "b"
                     )
-                    told = now
+                    said = now
                     view = state
                     if changed:
                         count += 1
@@ -226,11 +226,11 @@ def test_the_bias_follows_from_a_plain_computation(tmp_path: Path) -> None:
         assert row["bias_rmse"] == pytest.approx(sqrt(sum(errors[cell]) / len(errors[cell])))
 
 
-def _contribution(told: tuple[Any, ...]) -> tuple[Any, ...]:
+def _contribution(said: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a row adds to the stocks: its state, its clamped number, and whether it has one."""
-    if not told or told[2] is None:
+    if not said or said[2] is None:
         return (None, 0, 0)
-    return told[0], told[1] or 0, int(told[1] is not None)
+    return said[0], said[1] or 0, int(said[1] is not None)
 
 
 def test_noise_is_that_of_the_plan_and_whole_error_adds_both(tmp_path: Path) -> None:

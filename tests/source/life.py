@@ -98,7 +98,7 @@ LIFE = [
     ]),
     Step("a row that changes hands", [once(Update(5, {"person": "zoe"})), once(Update(1, {"person": None})),
                                       once(Update(40, {"person": "moe"}))]),
-    Step("a row that is nobody's any more", [once(Update(40, {"person": ""}))]),
+    Step("a row that has no unit any more", [once(Update(40, {"person": ""}))]),
     Step("a key that is changed", [once(Rename(5, 50))]),
     Step("keys that are swapped through a third", [once(Rename(1, 99), Rename(2, 1), Rename(99, 2))]),
     Step("a truncation, and life goes on", [

@@ -76,8 +76,8 @@ class JsonLines(Csv):
             for old, new in steps:
                 for op, row in (("d", old), ("u", new)):
                     if row and (op == "u" or row[0] != new[0]):
-                        told = dict(zip(("id", "person", "n"), row, strict=True))
-                        file.write(json.dumps({"ts": micros(), "op": op, **told}) + "\n")
+                        said = dict(zip(("id", "person", "n"), row, strict=True))
+                        file.write(json.dumps({"ts": micros(), "op": op, **said}) + "\n")
 
 
 class Events(Table):
@@ -97,8 +97,8 @@ class Events(Table):
                     "ts_us": micros(),
                     "sequence": f'["{self.lsn}","{self.lsn}"]',
                 }
-                told = {"op": "u" if old else "c", "before": images[0], "after": images[1], "source": origin}
-                file.write(json.dumps(told) + "\n")
+                said = {"op": "u" if old else "c", "before": images[0], "after": images[1], "source": origin}
+                file.write(json.dumps(said) + "\n")
 
 
 class SQLiteFile(Table):

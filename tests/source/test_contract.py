@@ -1,4 +1,4 @@
-"""Every source tells the same life of a table as the same mutations."""
+"""Every source delivers the same history of a table as the same mutations."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_the_same_life_is_the_same_mutations(harness: Harness) -> None:
         seen, position = settled(source, batches, state)
         assert net(state, seen) == net(was, table.state), step.name
         state = seen
-        told = [batch.rows["previous"] for batch in batches if "previous" in batch.rows.column_names]
-        renamed += sum(len(column) - column.null_count for column in told)
+        said = [batch.rows["previous"] for batch in batches if "previous" in batch.rows.column_names]
+        renamed += sum(len(column) - column.null_count for column in said)
     if "previous" not in harness.gaps:
         assert renamed == 4, "a key that is changed carries its history along"
 

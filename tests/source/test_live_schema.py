@@ -104,8 +104,8 @@ def test_columns_that_are_not_used_come_and_go(world: World) -> None:
     )
     time.sleep(1)
     process.send_signal(signal.SIGTERM)
-    told = process.communicate(timeout=600)[1]
-    assert process.returncode == 0, told
+    said = process.communicate(timeout=600)[1]
+    assert process.returncode == 0, said
     world.agrees()
 
 
@@ -133,11 +133,11 @@ def test_a_change_of_what_is_used_stops_and_loses_nothing(
     table = "folk" if "TO folk" in broken else "people"
     world.run("UPDATE people SET age = age + 5 WHERE id < 20", broken)
     world.run(f"UPDATE {table} SET city = 'north' WHERE id = 1")
-    told = process.communicate(timeout=600)[1]
-    assert process.returncode == 2, told
-    assert any(one in told for one in finding.split("|"))  # depends on which is seen first
-    assert "Undo the change" in told or "is no table" in told
-    assert "Traceback" not in told
+    said = process.communicate(timeout=600)[1]
+    assert process.returncode == 2, said
+    assert any(one in said for one in finding.split("|"))  # depends on which is seen first
+    assert "Undo the change" in said or "is no table" in said
+    assert "Traceback" not in said
     before = len(world.gauge.published())
     for _ in range(2):  # it goes on refusing, and publishes nothing
         again = subprocess.run(
@@ -151,9 +151,7 @@ def test_a_change_of_what_is_used_stops_and_loses_nothing(
         assert again.returncode == 2, again.stderr
         assert len(world.gauge.published()) == before
     world.run(mended, "UPDATE people SET age = 7 WHERE id BETWEEN 30 AND 40")
-    with pytest.raises(
-        Exception, match="Undo the change"
-    ) as refusal:  # the log still tells of row 1 as it was
+    with pytest.raises(Exception, match="Undo the change") as refusal:  # the log still has row 1 as it was
         world.once()
     assert 'on_lost = "reload"' in str(refusal.value)
     world.declare('on_lost = "reload"')

@@ -31,7 +31,7 @@ def plain(column: pa.Array) -> list[Any]:
 
 class TestValues:
     @pytest.mark.parametrize(
-        ("kind", "told", "wanted"),
+        ("kind", "said", "wanted"),
         [
             ("BIGINT", ["1", None, "-9223372036854775808"], [1, None, -(2**63)]),
             ("INTEGER", ["1", "99999999999", "x"], [1, 2**31 - 1, None]),
@@ -48,13 +48,13 @@ class TestValues:
             ("VARCHAR", ["", None, "é"], ["", None, "é"]),
         ],
     )  # fmt: skip
-    def test_text(self, kind: str, told: list[str | None], wanted: list[Any]) -> None:
-        column = from_text(pa.array(told, pa.string()), kind)
+    def test_text(self, kind: str, said: list[str | None], wanted: list[Any]) -> None:
+        column = from_text(pa.array(said, pa.string()), kind)
         assert column.type == arrow_type(kind)
         assert plain(column) == wanted
 
     @pytest.mark.parametrize(
-        ("kind", "told", "wanted"),
+        ("kind", "said", "wanted"),
         [
             ("BIGINT", [1, 2.0, 2.5, "3", "x", None, 2**70], [1, 2, None, 3, None, None, 2**63 - 1]),
             ("DECIMAL(10,2)", [0.1, 1, "2.345", None, float("nan")],
@@ -67,8 +67,8 @@ class TestValues:
              ["1970-01-01 00:00:00.000001", "2026-01-01 00:00:00", "2026-01-02 00:00:00"]),
         ],
     )  # fmt: skip
-    def test_values(self, kind: str, told: list[Any], wanted: list[Any]) -> None:
-        assert plain(from_values(told, kind)) == wanted
+    def test_values(self, kind: str, said: list[Any], wanted: list[Any]) -> None:
+        assert plain(from_values(said, kind)) == wanted
 
     def test_a_time_of_day(self) -> None:
         assert from_text(pa.array(["00:00:01.5", "24:00:00"]), "TIME").cast(pa.int64()).to_pylist() == [

@@ -59,7 +59,7 @@ def follow(table: Table) -> None:
             list(gauge.run())
             time.sleep(1.05)
         list(gauge.run())
-        assert told(gauge) == pytest.approx(_sums(rows), abs=0.1)
+        assert said(gauge) == pytest.approx(_sums(rows), abs=0.1)
         if rows is first:
             table.change(list(zip(FIRST, THEN, strict=True)))
 
@@ -69,7 +69,7 @@ def _sums(rows: list[Row]) -> list[float]:
     return [sum(counted), len(counted)]
 
 
-def told(gauge: Gauge) -> list[float | None]:
+def said(gauge: Gauge) -> list[float | None]:
     readings = gauge.published()
     newest = max(reading.time for reading in readings)
     return [reading.value for reading in readings if reading.time == newest]

@@ -1,4 +1,4 @@
-"""An encrypted store tells nothing without its key, and is otherwise as any other."""
+"""An encrypted store reveals nothing without its key, and is otherwise as any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without the key nobody forges an encrypted store: not its plan, ledger,
+"""Without the key no process forges an encrypted store: not its plan, ledger,
 journal or witness, nor by parts of another copy."""
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def test_the_whole_public_part_of_another_store_with_the_same_key(made: Path, tm
 
 
 def test_a_store_cannot_be_passed_off_as_one_of_format_2(made: Path, tmp_path: Path) -> None:
-    """Whose plan nobody signed: an upgrade would sign a forged one."""
+    """Whose plan is not signed: an upgrade would sign a forged one."""
     one = noisy(tmp_path)
     shutil.copy(made / "old.db", one.path)
     with closing(sqlite3.connect(one.path, isolation_level=None)) as db:

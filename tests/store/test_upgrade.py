@@ -85,12 +85,12 @@ def test_it_is_upgraded_runs_on_and_is_proved(
     assert list(one.run()) == []
     (tmp_path / "new").mkdir()
     monkeypatch.setattr(Query, "watched", None)  # the older rule, which its plan was committed with
-    anew = WORLDS[name](tmp_path / "new")
-    list(anew.run())
-    assert len(rows(anew)) == len(whole)
+    again = WORLDS[name](tmp_path / "new")
+    list(again.run())
+    assert len(rows(again)) == len(whole)
     if name in EXACT:
-        assert [_exact(row) for row in rows(anew)] == [_exact(row) for row in whole]
-        assert anew.status().operator_only == one.status().operator_only
+        assert [_exact(row) for row in rows(again)] == [_exact(row) for row in whole]
+        assert again.status().operator_only == one.status().operator_only
 
 
 def test_rows_that_did_not_change_do_not_count_because_of_the_upgrade(

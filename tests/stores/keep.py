@@ -58,7 +58,7 @@ def run_on(name: str, folder: Path, *, simulated: bool) -> Gauge:
 
 
 def ended(gauge: Gauge) -> dict[str, Any]:
-    """What a gauge tells at its end, but for its noise, on which the standard error of a mean depends too."""
+    """What a gauge shows at its end, but for its noise, on which the standard error of a mean depends too."""
     status = gauge.status().as_json()
     del status["plan"], status["whole_error"]
     timetable = [

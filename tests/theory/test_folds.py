@@ -252,7 +252,7 @@ def test_hdcr_with_incomplete_tops(
 @pytest.mark.parametrize("branching", [2, 3])
 @pytest.mark.parametrize("height", [1, 2, 3])
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 13])
-def test_hdcr_within_is_the_longest_stretch(branching: int, height: int, count: int) -> None:
+def test_hdcr_within_is_the_longest_span(branching: int, height: int, count: int) -> None:
     """A unit without a limit to its changes changes at every moment, so larger worlds can be enumerated."""
     for initial in (True, False):
         windows = hierarchy(3, branching, height, count, initial=initial)

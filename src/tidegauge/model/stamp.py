@@ -2,7 +2,7 @@
 
 One pass gives every change the number it has among the changes of its unit (`ordinal`), the time of the
 unit's first change (`first`) and whether it is accepted.  After that the constraint is a filter, and exact
-sums are a plain GROUP BY in any engine.  Ordinals depend on the releases, scopes and limits of one plan.
+sums are a plain GROUP BY in any engine.  Ordinals depend on the releases, scopes and constraints of one plan.
 """
 
 from __future__ import annotations

@@ -290,9 +290,9 @@ def _measure(component_plan: ComponentPlan) -> str:
     return "epsilon" if isinstance(component_plan.noise, DiscreteLaplace) else "rho"
 
 
-def _cost(component_plan: ComponentPlan, moved: Sensitivity) -> Fraction:
+def _cost(component_plan: ComponentPlan, sensitivity: Sensitivity) -> Fraction:
     noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
-        return moved.l1 * component_plan.refine / noise.scale
+        return sensitivity.l1 * component_plan.refine / noise.scale
     assert isinstance(noise, DiscreteGaussian)
-    return moved.l2_squared * component_plan.refine**2 / (2 * noise.sigma_squared)
+    return sensitivity.l2_squared * component_plan.refine**2 / (2 * noise.sigma_squared)

@@ -112,18 +112,18 @@ def with_values(spec: GaugeSpec, values: Mapping[str, str]) -> GaugeSpec:
     budget = {key: value for key, value in values.items() if key in BUDGET}
     if budget:
         data["budget"] = _changed(spec.budget, BudgetSpec, budget, "budget")
-    limits = {key: _number(key, value) for key, value in values.items() if key in CONSTRAINT}
+    allowed = {key: _number(key, value) for key, value in values.items() if key in CONSTRAINT}
     timing = {key: _number(key, value) for key, value in values.items() if key in RELEASE}
-    if limits and spec.constraint is None and not any(one.constraint for one in spec.measured.values()):
-        data["constraint"] = _changed(ConstraintSpec(at_most=1), ConstraintSpec, {"at_most": None, **limits})
-    elif limits and spec.constraint is not None:
-        data["constraint"] = _changed(spec.constraint, ConstraintSpec, limits, "constraint")
-    if limits or timing:
+    if allowed and spec.constraint is None and not any(one.constraint for one in spec.measured.values()):
+        data["constraint"] = _changed(ConstraintSpec(at_most=1), ConstraintSpec, {"at_most": None, **allowed})
+    elif allowed and spec.constraint is not None:
+        data["constraint"] = _changed(spec.constraint, ConstraintSpec, allowed, "constraint")
+    if allowed or timing:
         releases: dict[str, Any] = dict(spec.release)
         for name, one in spec.measured.items():
             new: dict[str, Any] = dict(timing)
-            if limits and one.constraint is not None:
-                new["constraint"] = _changed(one.constraint, ConstraintSpec, limits, f"release.{name}")
+            if allowed and one.constraint is not None:
+                new["constraint"] = _changed(one.constraint, ConstraintSpec, allowed, f"release.{name}")
             releases[name] = _changed(one, ReleaseSpec, new, f"release.{name}")
         data["release"] = releases
     if "max_rows" in values:

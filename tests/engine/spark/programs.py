@@ -143,7 +143,7 @@ def run_spark(
     program: Program, log: Passes, store: Any, cuts: tuple[int, ...] = (), *, rough: bool = False
 ) -> SparkRun:
     """Read the log, each pass cut into batches;
-    `rough`: every tick fails once, and the engine starts anew."""
+    `rough`: every tick fails once, and the engine starts again."""
     run, behind = SparkRun(program, store), 0
     for mutations, now, until in log:
         inside = sorted({cut - behind for cut in cuts if behind < cut < behind + len(mutations)})

@@ -291,7 +291,7 @@ def test_more_bins_than_a_matrix_has(bins: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "said"),
     [
         ({"buffers": "0.5:1 0.4:0"}, "add up to exactly 1"),
         ({"buffers": "1.5:1 -0.5:0"}, "above 0"),
@@ -309,7 +309,7 @@ def test_more_bins_than_a_matrix_has(bins: int) -> None:
         ({"bins": 0}, "bins must be at most 131072"),
     ],
 )
-def test_what_is_no_buffered_strategy(parameters: dict[str, int | float | str], told: str) -> None:
+def test_what_is_no_buffered_strategy(parameters: dict[str, int | float | str], said: str) -> None:
     right: dict[str, int | float | str] = {"bins": 9, "buffers": PARTS, "offset": 0.1}
-    with pytest.raises(SpecError, match=told):
+    with pytest.raises(SpecError, match=said):
         build("buffered", right | parameters)

@@ -167,7 +167,7 @@ def test_a_packed_matrix_is_the_one_that_was_packed() -> None:
 @pytest.mark.parametrize(
     "entries",
     [
-        np.ones((3, 3), dtype=np.int64),  # tells of the future
+        np.ones((3, 3), dtype=np.int64),  # knows the future
         np.eye(3, dtype=np.int64) * (2**20 + 1),  # too large to be certified
         np.eye(3),  # no integers
         np.eye(3, 4, dtype=np.int64),

@@ -18,7 +18,7 @@ from tidegauge.plan.spec.declaration import ConstraintSpec
 from tidegauge.publish import pages
 from tidegauge.publish.pages.guarantee import best_guess, detection
 from tidegauge.publish.pages.links import Links, file_name, served, static
-from tidegauge.publish.pages.words import limits, singular, unit_word
+from tidegauge.publish.pages.words import constraint_sentences, singular, unit_word
 from tidegauge.publish.public.values import ModelReading
 from tidegauge.publish.view import Progress, Status
 
@@ -355,7 +355,7 @@ def test_words_for_units() -> None:
     assert singular("status") == "status"
     declared = ConstraintSpec.model_validate({"within": "30 days", "at_most": 3, "renews": "1 year"})
     canonical = as_object(printed(declared.model_dump(exclude_none=True)))
-    assert limits({**canonical, "on_excess": "retire"}, "patient") == [
+    assert constraint_sentences({**canonical, "on_excess": "retire"}, "patient") == [
         "At most 3 changes of one patient count in every 1 year, the first one included.",
         "Changes of one patient count for 30 days after the first.",
         "After that the patient leaves the numbers.",

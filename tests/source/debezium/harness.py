@@ -44,7 +44,7 @@ def post(inbox: Inbox, gatekeeper: Gatekeeper, body: str, headers: dict[str, str
     return asyncio.run(answer())
 
 
-LINK = "Debezium tells a changed key as a deletion and an insertion"
+LINK = "Debezium writes a changed key as a deletion and an insertion"
 
 
 class DebeziumFile:

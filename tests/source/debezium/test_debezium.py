@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 END = 2**62
 
 
-def told(
+def said(
     kind: str, after: dict[str, Any] | None = None, before: dict[str, Any] | None = None, **source: Any
 ) -> str:
     origin = {"connector": "postgresql", "table": "t", "ts_ms": 1000} | source
@@ -97,18 +97,18 @@ class TestReplays:
     def test_postgresql_is_ordered_by_commit(self) -> None:
         replays = Replays()
         stream = [
-            told("c", {"id": n}, sequence=json.dumps(s))
+            said("c", {"id": n}, sequence=json.dumps(s))
             for n, s in enumerate([[None, "9"], ["9", "3"], ["9", "5"], ["12", "4"]])
         ]
         assert [self.seen(replays, line) for line in stream] == [False] * 4
         assert [self.seen(replays, line) for line in stream] == [True] * 4
-        assert not self.seen(replays, told("c", {"id": 9}, sequence='["12", "8"]'))
+        assert not self.seen(replays, said("c", {"id": 9}, sequence='["12", "8"]'))
 
     def test_a_changed_key_is_two_events_at_one_place(self) -> None:
         replays = Replays()
         gone, come = (
-            told("d", before={"id": 1}, sequence='["1","2"]'),
-            told("c", {"id": 2}, sequence='["1","2"]'),
+            said("d", before={"id": 1}, sequence='["1","2"]'),
+            said("c", {"id": 2}, sequence='["1","2"]'),
         )
         assert [self.seen(replays, line) for line in (gone, come, gone, come)] == [False, False, True, True]
 
@@ -130,7 +130,7 @@ class TestReplays:
         )
         for origin, later in logs:
             replays = Replays()
-            first, second = told("c", {"id": 1}, **origin), told("c", {"id": 2}, **(origin | later))
+            first, second = said("c", {"id": 1}, **origin), said("c", {"id": 2}, **(origin | later))
             assert [self.seen(replays, line) for line in (first, second, first, second)] == [
                 False,
                 False,
@@ -138,9 +138,9 @@ class TestReplays:
                 True,
             ]
         assert not self.seen(
-            replays, told("c", {"id": 1}, connector="mysql", server_id=2, file="bin.000001", pos=4)
+            replays, said("c", {"id": 1}, connector="mysql", server_id=2, file="bin.000001", pos=4)
         ), "another log"
-        assert [self.seen(replays, told("c", {"id": 1}, connector="oracle"))] * 2 == [False, False], (
+        assert [self.seen(replays, said("c", {"id": 1}, connector="oracle"))] * 2 == [False, False], (
             "cannot be told"
         )
 
@@ -150,7 +150,7 @@ class TestReplays:
 
         def line(number: int, place: int | None = None, at: int | None = None) -> str:
             spot = str(number if place is None else place)
-            return told(
+            return said(
                 "c", {"id": number}, ts_us=number if at is None else at, sequence=json.dumps([spot, spot])
             )
 
@@ -175,7 +175,7 @@ class TestReplays:
         stored: dict[str, Json] = {"log": "postgresql", "place": [20, 20], "seen": []}
         replays = Replays.parse(stored, 20_000)
         before, at, after = (
-            told("c", {"id": n}, name="db", ts_ms=n, sequence=json.dumps([str(n), str(n)]))
+            said("c", {"id": n}, name="db", ts_ms=n, sequence=json.dumps([str(n), str(n)]))
             for n in (19, 20, 21)
         )
         assert [self.seen(replays, line) for line in (before, at, after, before, at, after)] == [
@@ -189,7 +189,7 @@ class TestReplays:
 
     def test_a_snapshot_is_never_old(self) -> None:
         replays = Replays()
-        assert [self.seen(replays, told("r", {"id": 1}, sequence='["1","2"]')) for _ in range(2)] == [
+        assert [self.seen(replays, said("r", {"id": 1}, sequence='["1","2"]')) for _ in range(2)] == [
             False,
             False,
         ]
@@ -218,7 +218,7 @@ class TestValues:
                "zoned": "1970-01-01T00:00:01.5Z", "clock": 1_500_000,
                "exact": number, "any": {"scale": 3, "value": number},
                "flag": True, "list": [1, 2], "text": "é"}  # fmt: skip
-        line = json.loads(told("c", row))
+        line = json.loads(said("c", row))
         schema = {"type": "struct", "fields": [{"field": "after", "fields": list(self.FIELDS)}]}
         (tmp_path / "a.jsonl").write_text(json.dumps({"schema": schema, "payload": line}))
         source = Debezium(tmp_path / "a.jsonl", "t", key="id")
@@ -240,7 +240,7 @@ class TestValues:
 
     def test_without_a_schema_the_declaration_decides(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
-        path.write_text(told("c", {"id": 1, "at": 1500, "text": {"b": 1}, "money": "1.5"}))
+        path.write_text(said("c", {"id": 1, "at": 1500, "text": {"b": 1}, "money": "1.5"}))
         columns = {"at": "TIMESTAMP", "text": "VARCHAR", "money": "DECIMAL(6,2)"}
         for unit, wanted in (("ms", "1970-01-01 00:00:01.500000"), ("us", "1970-01-01 00:00:00.001500")):
             ((mutation,), _) = read(Debezium(path, "t", key="id", columns=columns, timestamps=unit))  # type: ignore[arg-type]
@@ -256,9 +256,9 @@ class TestValues:
         path = tmp_path / "a.jsonl"
         left_out = "__debezium_unavailable_value"
         path.write_text("\n".join([
-            told("c", {"id": 1, "person": "ann", "status": "x" * 9, "age": 1}),
-            told("u", {"id": 1, "person": left_out, "status": left_out, "age": 2}),
-            told("u", {"id": 1, "person": "ann", "status": base64.b64encode(left_out.encode()).decode(),
+            said("c", {"id": 1, "person": "ann", "status": "x" * 9, "age": 1}),
+            said("u", {"id": 1, "person": left_out, "status": left_out, "age": 2}),
+            said("u", {"id": 1, "person": "ann", "status": base64.b64encode(left_out.encode()).decode(),
                        "age": 3}),
         ]))  # fmt: skip
         source = Debezium(path, "t", key="id", unit="person", columns=COLUMNS)
@@ -275,8 +275,8 @@ class TestValues:
     @pytest.mark.parametrize(
         ("line", "message"),
         [
-            (told("d", None, {"person": "a"}), "lacks a column that is used"),
-            (told("c", {"id": 1, "person": "a", "status": "b"}), "lacks a column that is used"),
+            (said("d", None, {"person": "a"}), "lacks a column that is used"),
+            (said("c", {"id": 1, "person": "a", "status": "b"}), "lacks a column that is used"),
         ],
     )
     def test_a_row_that_cannot_be_used(self, tmp_path: Path, line: str, message: str) -> None:
@@ -294,12 +294,12 @@ class TestValues:
             ]
         }
         (tmp_path / "a.jsonl").write_text(
-            json.dumps({"schema": schema, "payload": json.loads(told("c", {"id": "sesame"}))})
+            json.dumps({"schema": schema, "payload": json.loads(said("c", {"id": "sesame"}))})
         )
         with pytest.raises(SourceError, match="is not written as its schema says") as refusal:
             read(Debezium(tmp_path / "a.jsonl", "t", key="id"))
         assert "sesame" not in str(refusal.value)
-        (tmp_path / "b.jsonl").write_text(told("c", {"id": 1, "day": "sesame"}))
+        (tmp_path / "b.jsonl").write_text(said("c", {"id": 1, "day": "sesame"}))
         columns = {"id": "BIGINT", "day": "TIMESTAMP"}
         ((row,), _) = read(Debezium(tmp_path / "b.jsonl", "t", key="id", columns=columns))
         assert row["after"] == {"id": 1, "day": None}, (
@@ -307,7 +307,7 @@ class TestValues:
         )
 
     def test_a_key_that_an_update_changes(self, tmp_path: Path) -> None:
-        (tmp_path / "a.jsonl").write_text(told("u", {"a": 2, "b": 1}, {"a": 1, "b": 1}))
+        (tmp_path / "a.jsonl").write_text(said("u", {"a": 2, "b": 1}, {"a": 1, "b": 1}))
         ((row,), _) = read(Debezium(tmp_path / "a.jsonl", "t", key=["a", "b"], columns={"a": "BIGINT"}))
         assert (row["previous"], row["entry"], row["informed"]) == ('["1","1"]', '["2","1"]', True)
 
@@ -315,7 +315,7 @@ class TestValues:
 class TestFiles:
     def lines(self, count: int, start: int = 0) -> str:
         return "".join(
-            told("c", {"id": n}, ts_ms=n, sequence=json.dumps([str(n), str(n)])) + "\n"
+            said("c", {"id": n}, ts_ms=n, sequence=json.dumps([str(n), str(n)])) + "\n"
             for n in range(start, start + count)
         )
 
@@ -365,7 +365,7 @@ class TestFiles:
     def test_time_and_batches(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_BATCH", 10)
         path = tmp_path / "a.jsonl"
-        path.write_text(self.lines(25) + told("c", {"id": 99}, ts_ms=24, sequence='["24", "99"]') + "\n")
+        path.write_text(self.lines(25) + said("c", {"id": 99}, ts_ms=24, sequence='["24", "99"]') + "\n")
         source = self.source(path)
         batches = list(source.read(None, 24_000))
         assert [batch.rows.num_rows for batch in batches] == [10, 10, 6]
@@ -386,7 +386,7 @@ class TestFiles:
         stamps = [5000, 4_000_000, 10, 4_999, 7]
         path.write_text(
             "".join(
-                told("c", {"id": n}, ts_us=stamp, sequence=json.dumps([str(n), str(n)])) + "\n"
+                said("c", {"id": n}, ts_us=stamp, sequence=json.dumps([str(n), str(n)])) + "\n"
                 for n, stamp in enumerate(stamps)
             )
         )
@@ -402,11 +402,11 @@ class TestFiles:
     def test_another_table_and_schema(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
         path.write_text(
-            told("c", {"id": 1}, table="u")
+            said("c", {"id": 1}, table="u")
             + "\n"
-            + told("c", {"id": 2}, schema="x")
+            + said("c", {"id": 2}, schema="x")
             + "\n"
-            + told("c", {"id": 3}, schema="y")
+            + said("c", {"id": 3}, schema="y")
         )
         assert [row["entry"] for row in read(self.source(path, schema="y"))[0]] == ["3"]
 
@@ -424,7 +424,7 @@ class TestFiles:
 
 
 class TestInbox:
-    body = told("c", {"id": 1}, sequence='["1","1"]')
+    body = said("c", {"id": 1}, sequence='["1","1"]')
     reading = Reading("t", key="id", columns={"id": "BIGINT"})
 
     def test_what_was_acknowledged_is_there_after_a_crash(self, tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ class TestInbox:
             file.write('{"op": "c", "after"')  # the power goes in the middle of a line
         inbox.close()
         inbox = Inbox(tmp_path / "in", self.reading)
-        inbox.append(told("c", {"id": 2}, sequence='["1","2"]').encode())
+        inbox.append(said("c", {"id": 2}, sequence='["1","2"]').encode())
         source = Debezium(tmp_path / "in", "t", key="id", columns={"id": "BIGINT"}, inbox=True)
         rows, position = read(source)
         assert [row["entry"] for row in rows] == ["1", "2"]
@@ -472,7 +472,7 @@ class TestInbox:
             for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "sesame"}):
                 assert post(inbox, gate, self.body, headers).status_code == 401
             right = {"authorization": "Bearer sesame"}
-            for body in ("{", '{"a": 1}', told("c", {"id": 1})):
+            for body in ("{", '{"a": 1}', said("c", {"id": 1})):
                 answer = post(inbox, gate, body, right)
                 assert answer.status_code == 422
                 assert "sesame" not in answer.text
@@ -540,11 +540,11 @@ class TestKafka:
         broker = Broker(2)
         for number in range(6):
             broker.logs[number % 2].append(
-                told("c", patient(number, "p", "s"), table=NAME, ts_ms=number).encode()
+                said("c", patient(number, "p", "s"), table=NAME, ts_ms=number).encode()
             )
         source = self.source(broker, monkeypatch)
         reading = source.read(None, 3000)
-        broker.logs[0].append(told("c", patient(9, "p", "s"), table=NAME, ts_ms=1).encode())
+        broker.logs[0].append(said("c", patient(9, "p", "s"), table=NAME, ts_ms=1).encode())
         (first,) = reading
         assert first.rows["entry"].to_pylist() == ["0", "1", "2", "3", "4", "5"]
         assert first.rows["time"].to_pylist() == [0, 1000, 2000, 3000, 4000, 5000]
@@ -559,7 +559,7 @@ class TestKafka:
         """Two rows of one person in two partitions: however much others write, in the same order."""
 
         def line(number: int, at: int, person: str) -> bytes:
-            return told("c", patient(number, person, "s"), table=NAME, ts_us=at).encode()
+            return said("c", patient(number, person, "s"), table=NAME, ts_us=at).encode()
 
         orders = []
         for others in (0, 3, 40):
@@ -577,7 +577,7 @@ class TestKafka:
     def test_batches_of_one_partition(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tidegauge.source.debezium.kafka._BATCH", 10)
         broker = Broker(1)
-        broker.logs[0] = [told("c", patient(n, "p", "s"), table=NAME).encode() for n in range(25)]
+        broker.logs[0] = [said("c", patient(n, "p", "s"), table=NAME).encode() for n in range(25)]
         source = self.source(broker, monkeypatch)
         batches = list(source.read(None, END))
         assert [(batch.rows.num_rows, batch.upto) for batch in batches] == [(10, None), (10, None), (5, END)]
@@ -586,8 +586,8 @@ class TestKafka:
 
     def test_an_event_that_cannot_be_used(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         broker = Broker(1)
-        good = told("c", patient(1, "p", "s"), table=NAME).encode()
-        broker.logs[0] = [good, b"{", b"\xff", told("c", {"id": []}, table=NAME).encode(), good]
+        good = said("c", patient(1, "p", "s"), table=NAME).encode()
+        broker.logs[0] = [good, b"{", b"\xff", said("c", {"id": []}, table=NAME).encode(), good]
         monkeypatch.setitem(sys.modules, "confluent_kafka", broker.library())
         source = Kafka(
             {"bootstrap.servers": "x"}, "topic", NAME, key="id", columns=COLUMNS, quarantine=tmp_path / "q"
@@ -605,7 +605,7 @@ class TestKafka:
     def test_a_restored_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
         broker = Broker(1)
         broker.logs[0] = [
-            told(
+            said(
                 "c", patient(n, "p", "s"), table=NAME, ts_ms=at, sequence=json.dumps([str(lsn), str(lsn)])
             ).encode()
             for n, at, lsn in [*((n, n, 100 + n) for n in range(20)), (3, 3, 103), (30, 30, 105)]
@@ -628,7 +628,7 @@ class TestKafka:
 
     def test_a_broker_that_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
         broker = Broker(1)
-        broker.logs[0] = [told("c", patient(1, "p", "s"), table=NAME).encode()]
+        broker.logs[0] = [said("c", patient(1, "p", "s"), table=NAME).encode()]
         source = self.source(broker, monkeypatch)
         assert source.table == NAME
         consumer = source._opened(sys.modules["confluent_kafka"])

@@ -133,7 +133,7 @@ def test_a_unit_among_the_prefixed_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", ["", "after_"])
-def test_an_update_that_empties_the_unit_leaves_the_row_to_nobody(tmp_path: Path, after: str) -> None:
+def test_an_update_that_empties_the_unit_leaves_the_row_without_a_unit(tmp_path: Path, after: str) -> None:
     head = f"ts,entry,before_team,{after}team,before_n,{after}n\n"
     log = f"{head}2026-01-01,r1,,A,,1\n2026-01-02,r1,A,,1,1\n2026-01-03,r1,,,1,\n"
     write(tmp_path, "t.csv", log)

@@ -1,4 +1,4 @@
-"""Files that nobody should have written: they are read rightly or refused, never anything else."""
+"""Files that should not exist: they are read rightly or refused, never anything else."""
 
 from __future__ import annotations
 

@@ -75,10 +75,10 @@ class World:
         for batch in batches:
             self.delivered += batch.rows["entry"].to_pylist()
             self.position = batch.position
-            self.reached = max(self.reached, told(batch))
+            self.reached = max(self.reached, said(batch))
 
 
-def told(batch: Batch) -> int:
+def said(batch: Batch) -> int:
     assert batch.upto is not None
     return batch.upto
 
@@ -97,7 +97,7 @@ def check(story: list[Step]) -> None:
             assert entries(batches) == world.expected(step.until)
             times = [set(batch.rows["time"].to_pylist()) for batch in batches]
             assert all(max(one) < min(two) for one, two in pairwise(times) if one)
-            uptos = [told(batch) for batch in batches]
+            uptos = [said(batch) for batch in batches]
             assert uptos == sorted(uptos)
             assert len(uptos) == len(batches)
             assert uptos[-1] == step.until * DAY

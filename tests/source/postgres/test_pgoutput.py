@@ -119,9 +119,9 @@ def test_a_tuple_with_other_columns_than_announced_is_refused() -> None:
 
 
 def test_a_relation() -> None:
-    told = pgoutput.relation(relation(["id", "näme"], [23, 25], name='o"dd'))
-    assert (told.oid, told.schema, told.name) == (OID, "public", 'o"dd')
-    assert [(field.name, field.type, field.modifier, field.key) for field in told.fields] == [
+    said = pgoutput.relation(relation(["id", "näme"], [23, 25], name='o"dd'))
+    assert (said.oid, said.schema, said.name) == (OID, "public", 'o"dd')
+    assert [(field.name, field.type, field.modifier, field.key) for field in said.fields] == [
         ("id", 23, -1, True), ("näme", 25, -1, False),
     ]  # fmt: skip
     assert pgoutput.truncated(truncate(5, OID)) == (5, OID)
@@ -199,7 +199,7 @@ def test_other_tables_and_their_truncations_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("said", "message"),
     [
         (relation(("id", "person"), (23, 25)), '"age" of "public"."t" was dropped'),
         (relation(NAMES, (23, 25, 20)), '"age" of "public"."t" has another type'),
@@ -208,9 +208,9 @@ def test_other_tables_and_their_truncations_are_passed_over() -> None:
         (relation(NAMES, KINDS, keys=0), "replica identity"),
     ],
 )
-def test_a_table_that_is_no_longer_the_one_we_stood_on(told: bytes, message: str) -> None:
+def test_a_table_that_is_no_longer_the_one_we_stood_on(said: bytes, message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        list(following().feed(Messages.of([begin(100, 1), told]), FAR))
+        list(following().feed(Messages.of([begin(100, 1), said]), FAR))
 
 
 def test_a_position_of_something_else() -> None:

@@ -196,8 +196,8 @@ class TestValues:
             "DELETE FROM f",
         )
         rows = world.read(source)
-        told = [(row["previous"], row["entry"], row["after"] and row["after"]["n"]) for row in rows]
-        assert told == [
+        said = [(row["previous"], row["entry"], row["after"] and row["after"]["n"]) for row in rows]
+        assert said == [
             (None, "", None),
             (None, "7", 1),
             ("7", "8", 1),
@@ -461,7 +461,7 @@ class TestSlot:
         with pytest.raises(SourceError, match="log ends before"):
             world.read(source)
 
-    def test_a_table_that_moved_is_loaded_anew_where_that_is_wanted(self, world: World) -> None:
+    def test_a_table_that_moved_is_loaded_again_where_that_is_wanted(self, world: World) -> None:
         source = world.source()
         world.read(source)
         source.close()
@@ -545,7 +545,7 @@ class TestRights:
 
 
 class TestConnection:
-    def test_a_dropped_connection_is_opened_anew(
+    def test_a_dropped_connection_is_opened_again(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
         source = world.source()
@@ -577,10 +577,10 @@ class TestConnection:
                 with pytest.raises((SourceError, SpecError), match=message) as refusal:
                     list(source.read(None, now()))
                 assert refusal.value.__suppress_context__
-                told = f"{refusal.value} {source!r} {caplog.text}"
+                said = f"{refusal.value} {source!r} {caplog.text}"
                 if "cannot be used" not in message:
-                    told += str(source.doctor())
-                assert not re.search("not-to-be-shown|sesame|nowhere|nobody-at-all|tg-pg-", told)
+                    said += str(source.doctor())
+                assert not re.search("not-to-be-shown|sesame|nowhere|nobody-at-all|tg-pg-", said)
 
     def test_a_secret_from_the_environment(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GAUGE_DSN", world.dsn)

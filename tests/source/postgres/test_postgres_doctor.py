@@ -45,7 +45,7 @@ class World:
         self.sources.append(made)
         return made
 
-    def mend(self, source: Postgres) -> None:
+    def fix(self, source: Postgres) -> None:
         """One round: what is printed is carried out in its order,
         and the application writes after each statement."""
         fixes = [check.fix for check in source.doctor() if not check.ok]
@@ -139,14 +139,14 @@ def test_every_partition_is_looked_at(world: World, columns: str, also: list[str
             list(source.read(None, now()))
         with pytest.raises(SourceError, match="in every partition"):
             source.install()
-    world.mend(source)
+    world.fix(source)
     world.follows(source)
 
 
 def test_a_partition_whose_key_is_changed_later(world: World) -> None:
     world.run(*(statement.format(columns="id int PRIMARY KEY, n int NOT NULL") for statement in NESTED), FILL)
     source = world.source()
-    world.mend(source)
+    world.fix(source)
     (loaded,) = source.read(None, now())
     source.acknowledge(loaded.position)
     world.run(
@@ -183,7 +183,7 @@ def test_a_publication_whose_other_tables_have_no_key(world: World) -> None:
     with pytest.raises(SourceError, match="Choose another"):
         list(source.read(None, now()))
     world.run("ALTER TABLE bare ADD PRIMARY KEY (id)")
-    world.mend(source)
+    world.fix(source)
     world.follows(source)
 
 
@@ -191,7 +191,7 @@ def test_everything_wrong_with_a_publication_is_one_round(world: World) -> None:
     world.run(*(statement.format(columns="id int PRIMARY KEY, n int") for statement in NESTED), FILL)
     world.run(f"CREATE PUBLICATION {world.schema}_p WITH (publish = 'insert')")
     source = world.source()
-    world.mend(source)
+    world.fix(source)
     world.follows(source)
 
 
@@ -204,14 +204,14 @@ def test_a_column_list_of_another_publication(world: World) -> None:
     assert "column list" in checks[0].detail
     world.run(f"DROP PUBLICATION {world.schema}_other")
     source = world.source()
-    world.mend(source)
+    world.fix(source)
     world.follows(source)
 
 
 def test_generated_columns_and_the_whole_row_as_identity(world: World) -> None:
     world.run("CREATE TABLE t (id int, n int, twice int GENERATED ALWAYS AS (n * 2) STORED)", FILL)
     source = world.source()
-    world.mend(source)
+    world.fix(source)
     world.follows(source)
 
 

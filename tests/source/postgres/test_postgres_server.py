@@ -56,7 +56,7 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
         connection.execute(
             "CREATE TABLE later (id integer PRIMARY KEY DEFERRABLE)"
         )  # names no rows in the log
-        connection.execute("CREATE PUBLICATION told FOR TABLE parts")
+        connection.execute("CREATE publication wide FOR TABLE parts")
     dsn = server.dsn(user='o"dd')
     source = Postgres(dsn, 'x"; drop table y; --', key="id", slot="s", publication="p")
     fixes = failed(source.doctor())
@@ -80,8 +80,8 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
         ("none", None),
     ):
         assert failed(Postgres(dsn, table, key="id").doctor())["table"] == fix
-    parts = failed(Postgres(dsn, "parts", key="id", publication="told").doctor())
-    assert parts["publication"] == 'ALTER PUBLICATION "told" SET (publish_via_partition_root = true);'
+    parts = failed(Postgres(dsn, "parts", key="id", publication="wide").doctor())
+    assert parts["publication"] == 'ALTER PUBLICATION "wide" SET (publish_via_partition_root = true);'
     assert "no column" in str(Postgres(dsn, "parts", key="id", unit="who").doctor())
 
     # What the doctor prints is what helps.

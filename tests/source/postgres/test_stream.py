@@ -135,7 +135,7 @@ def test_a_position_counts_only_once_the_messages_before_it_are_handed_over(play
     with opened(played) as stream:
         played.deliver(data(b"one"), alive(50), data(b"two"), alive(90))
         wait_for(lambda: played.taken == 4)
-        assert stream.reached == 0, "the thread has it, and nobody has received it"
+        assert stream.reached == 0, "the thread has it, and the source has not received it"
         assert until(stream, 1) == [b"one"]
         assert stream.reached == 50
         assert until(stream, 1) == [b"two"]

@@ -59,7 +59,7 @@ class SQLiteSnapshots(SQLiteTable):
 
 
 class ParquetSnapshots:
-    """A file that a nightly job writes anew."""
+    """A file that a nightly job writes again."""
 
     gaps: ClassVar[dict[str, str]] = LINK
     columns: ClassVar[dict[str, str]] = COLUMNS

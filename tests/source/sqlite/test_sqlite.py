@@ -441,13 +441,13 @@ def test_keys_and_values_of_all_kinds(tmp_path: Path) -> None:
         "None",
     ]
     world.run("INSERT INTO t VALUES ('n', NULL, 1, 1, 1, 1, 1, 1)")
-    (nobody,) = world.read()
-    assert (nobody["entry"], nobody["after"]) == ("", None)
+    (row,) = world.read()
+    assert (row["entry"], row["after"]) == ("", None)
     world.connection.close()
 
 
 def test_declared_types() -> None:
-    told = [
+    said = [
         "INT",
         "BIGINT UNSIGNED",
         "VARCHAR(9)",
@@ -458,7 +458,7 @@ def test_declared_types() -> None:
         "TIMESTAMP",
         "POINT",
     ]
-    assert [sql_type(kind) for kind in told] == ["BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "DOUBLE",
+    assert [sql_type(kind) for kind in said] == ["BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "DOUBLE",
                                                  "DECIMAL(38,9)", "DECIMAL(5,0)",
                                                  "VARCHAR", "BIGINT"]  # fmt: skip
 
@@ -519,8 +519,8 @@ def test_a_replaced_row_is_deleted_before_the_rename(world: World) -> None:
     world.run("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
     world.read()
     world.run("UPDATE OR REPLACE t SET id = 2, email = 'c' WHERE id = 1")
-    told = [(row["previous"], row["entry"], row["after"] is not None) for row in world.read()]
-    assert told == [(None, "2", False), (None, "3", False), ("1", "2", True)]
+    said = [(row["previous"], row["entry"], row["after"] is not None) for row in world.read()]
+    assert said == [(None, "2", False), (None, "3", False), ("1", "2", True)]
     assert world.known() == world.truth()
 
 

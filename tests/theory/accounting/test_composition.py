@@ -123,7 +123,7 @@ def test_renyi_is_the_least_over_orders(epsilon: str, runs: int) -> None:
 
 
 def gaussian_delta(sigma_squared: float, shift: int, runs: int, epsilon: float) -> float:
-    """Exact: the sum of the runs tells all, and its law is a plain convolution."""
+    """Exact: the sum of the runs is sufficient, and its law is a plain convolution."""
     reach = int(40 * sigma_squared**0.5) + 1
     one = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma_squared))
     one /= one.sum()

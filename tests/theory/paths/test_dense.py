@@ -137,7 +137,7 @@ def test_an_entry_that_was_there_goes_and_comes_back(case: BinCase) -> None:
             assert most <= dense_groups(gram, case=case, loaded=True)
 
 
-def test_bins_that_nobody_sees() -> None:
+def test_bins_that_no_reading_sees() -> None:
     """A window in which no change is measured bounds nothing, and is no reason to stop."""
     gram = np.diag([1.0, 0, 0, 0, 0, 1])
     assert dense_paths(gram, case=BinCase(None, 2)) == pytest.approx(1, rel=1e-3)

@@ -53,7 +53,7 @@ BESIDE: Final = (
         "min(shown, expected) if self._jump is not None else shown", "shown", "a clock that jumps"),
     # enforcement
     bug("sums of many cells are those of others", f"{_DUCK}.arrays:_sums",
-        "yield spot if spots is None else int(spots[spot]), total", "yield spot, total",
+        "yield number if distinct is None else int(distinct[number]), total", "yield number, total",
         "sums of many places"),
     bug("a row waits for the wrong one of a thousand", f"{_DUCK}.views:Views.contributing",
         '"list_reverse_sort(', '"list_sort(', "a thousand rows of one unit"),
@@ -174,7 +174,7 @@ BESIDE: Final = (
         'or low.dialect == "sqlite"', "", "queries in the dialect of sqlite"),
     # encrypted stores
     bug("an encrypted store has one name for the sums of two components",
-        "tidegauge.store.secret.sums:Sums._spot",
+        "tidegauge.store.secret.sums:Sums._key",
         '"totals", total.release, total.component,', '"totals", total.release,', "an encrypted store"),
     bug("a nonce is used again", "tidegauge.store.cipher:Cipher._seal", "os.urandom(_NONCE)",
         "bytes(_NONCE)", "an encrypted store"),

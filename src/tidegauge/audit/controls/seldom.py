@@ -32,7 +32,7 @@ SELDOM: Final = (
         "a row before the first window of a hierarchy"),
     bug("a hierarchy has two groups", "tidegauge.mechanism.exposure:costs",
         "min(exposure.groups, _ENOUGH_GROUPS)", "min(exposure.groups, 2)", "three groups in a hierarchy"),
-    bug("all units have the limits of the first label", "tidegauge.plan.certify:constraint_on",
+    bug("all units have the constraint of the first label", "tidegauge.plan.certify:constraint_on",
         "first = Either(first, other)", "pass", "a label with more changes than the first"),
     bug("what a clip let through in an earlier bin counts in the last one",
         "tidegauge.engine.duckdb.statements:Statements.used", "max_by(ordinal, (bin{term},",

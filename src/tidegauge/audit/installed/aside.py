@@ -59,7 +59,7 @@ def _passed(at: list[int]) -> float:
     return float(at[0])
 
 
-class _Told:
+class _Remembering:
     """A sampler that remembers its draws, no two of which are alike."""
 
     simulated: Final = False
@@ -81,13 +81,13 @@ def check_pool() -> None:
     """
     one, other = DiscreteLaplace(Fraction(3)), DiscreteLaplace(Fraction(4))
     for expected in (0, 1, 2, 3, 5, 9):
-        told = _Told()
-        pool = Pool(told, {one: expected, other: 2})
+        sampler = _Remembering()
+        pool = Pool(sampler, {one: expected, other: 2})
         asked = [(one, 1), (other, 1), (one, 2), (one, 0), (one, 1), (other, 2), (one, 3)]
         found = [(law, draw) for law, count in asked for draw in pool.draw(law, count)]
         require(len(found) == sum(count for _, count in asked), "a release is given another number of draws")
         require(len(set(found)) == len(found), "one draw is handed out twice")
-        require(set(found) <= set(told.draws), "a draw is handed out for another law")
+        require(set(found) <= set(sampler.draws), "a draw is handed out for another law")
 
 
 def check_erased() -> None:
@@ -96,7 +96,7 @@ def check_erased() -> None:
     Raises Discrepancy.
     """
     exercise = Exercise(toggles(5, 15), COUNT | {"strategy": SHARED}, {"at_most": 2}, pure=True)
-    subject, table, told = exercise.subject(), Table(None), _Told()
+    subject, table, sampler = exercise.subject(), Table(None), _Remembering()
     exercise.happen(table)
     (release,) = subject.plan.releases
     law = release.component_plans[0].shared_noise
@@ -105,12 +105,12 @@ def check_erased() -> None:
         folder, kept = Path(name.name), list[bool]()
 
         def look() -> None:
-            draws = [str(draw).encode() for noise, draw in told.draws if noise == law]
+            draws = [str(draw).encode() for noise, draw in sampler.draws if noise == law]
             content = b"".join(one.read_bytes() for one in sorted(folder.glob("store.db*")))
             kept.append(any(draw in content for draw in draws))
 
         carry_out(
-            subject, source, table.log, folder=folder, passes=(24, 44, 200), sampler=told, after_pass=look
+            subject, source, table.log, folder=folder, passes=(24, 44, 200), sampler=sampler, after_pass=look
         )
     require(kept[0], "shared noise is not kept for later measurements")
     require(not kept[-1], "the shared noise of a release that has ended is still in the store")

@@ -76,10 +76,10 @@ def check_canaries(alpha: float, name: str) -> float:
 _PAST: Final = (
     "three changes, and two more", "three changes, pure epsilon", "changes of group", "values far from zero",
     "values of both signs", "within a time, both ends included", "within a time, and a microsecond later",
-    "both limits", "a release's own constraint", "missing and excessive values", "a label for life",
+    "at most and within", "a release's own constraint", "missing and excessive values", "a label that lasts",
     "retiring at the last change", "retiring when the time is up", "a mean", "several rows of one unit",
     "a flow that is clipped", "a constraint that renews", "a label that is not declared",
-    "several changes at one time", "both limits, and changes after the first pass",
+    "several changes at one time", "at most and within, and changes after the first pass",
     "a time that ends after the first pass", "retiring after the first pass",
     "changes of what is not published",
     "bins of two widths", "a clip in bins of two widths", "retiring when the last bin ends",
@@ -91,7 +91,7 @@ _PAST: Final = (
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
 _STAMPED: Final = (
-    "three changes, and two more", "within a time, and a microsecond later", "a label for life",
+    "three changes, and two more", "within a time, and a microsecond later", "a label that lasts",
     "retiring when the time is up",
 )  # fmt: skip
 """Exercises that are also run from a stamped history."""

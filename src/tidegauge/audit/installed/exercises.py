@@ -330,7 +330,9 @@ EXERCISES: Final[dict[str, Exercise]] = {
     "the last windows": Exercise(
         toggles(10, 20, 30, 40, 50, 60), COUNT, {"within": "70 microseconds"}
     ),
-    "both limits": Exercise(toggles(10, 20, 21, 30, 31), COUNT, {"at_most": 3, "within": "20 microseconds"}),
+    "at most and within": Exercise(
+        toggles(10, 20, 21, 30, 31), COUNT, {"at_most": 3, "within": "20 microseconds"}
+    ),
     "a release's own constraint": Exercise(
         toggles(5, 15, 25, 35), COUNT | {"constraint": {"at_most": 3}}, {"at_most": 1}
     ),
@@ -380,7 +382,7 @@ EXERCISES: Final[dict[str, Exercise]] = {
     ),
     "stamps beyond the clock": Exercise(_beyond_the_clock, COUNT, unit="ahead/0", local=True, tight=False),
     "an emptied table": Exercise(_emptied, COUNT, local=True, tight=False, sums=(2, -2, 1, 0, 0, 0)),
-    "a label for life": Exercise(_labels, OWN, CASES, local=True, tight=False, sums=(1, 1, 1, 1, 0, 0)),
+    "a label that lasts": Exercise(_labels, OWN, CASES, local=True, tight=False, sums=(1, 1, 1, 1, 0, 0)),
     "retiring at the last change": Exercise(
         _leaves, OWN, {"at_most": 2, "on_excess": "retire"},
         local=True, tight=False, sums=(1, -1, 0, 0, 0, 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = life((5, "k", {"x": 1}), (15, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 2}))
 """One other row of value 1, and a row whose values are 1, 3, -2 and 2."""
-_LIMITS: Final[tuple[tuple[dict[str, object], float, int, int], ...]] = (
+_CONSTRAINTS: Final[tuple[tuple[dict[str, object], float, int, int], ...]] = (
     ({"at_most": 1}, 2, 3, 1),
     ({"at_most": 2}, 4, 2, 1),
     ({"at_most": 2, "on_excess": "retire"}, 1, 2, 1),
@@ -35,8 +35,8 @@ _TRUE: Final = 3
 def check_kept_out() -> None:
     """The accepted and the true value are those of the rows, however they were read.  Raises Discrepancy."""
     files = opener("files", owner=None)
-    for limit, *expected in _LIMITS:
-        exercise = Exercise(_LOG, OWN, limit)
+    for constraint, *expected in _CONSTRAINTS:
+        exercise = Exercise(_LOG, OWN, constraint)
         for passes, stamped, open_log in (
             ((12, 24, 200), False, None),
             ((200,), False, files),
@@ -44,7 +44,7 @@ def check_kept_out() -> None:
             ((200,), True, files),
         ):  # fmt: skip
             _require_status(exercise, tuple(expected), passes, open_log, stamped=stamped)
-        if "on_excess" in limit:
+        if "on_excess" in constraint:
             owned = replace(exercise, rows=2)
             for passes in ((200,), (24, 200)):
                 of_units = opener("files", owner="owner")

@@ -133,16 +133,16 @@ class RandomGauge:
         pick = self.rng.choice
         mode = pick(("freeze", "freeze", "retire"))
 
-        def limit() -> dict[str, object]:
+        def allowed() -> dict[str, object]:
             within = pick((None, None, 1, 7, 20))
             return {"at_most": pick((1, 2, 3) if mode == "freeze" else (2, 3))} | (
                 {} if within is None else {"within": f"{within} microseconds"}
             )
 
         found: dict[str, object] = (
-            {"by": "k", "cases": {"p": limit(), "q": limit()}}
+            {"by": "k", "cases": {"p": allowed(), "q": allowed()}}
             if self.rng.random() < self._labelled
-            else limit()
+            else allowed()
         )
         found |= {"on_excess": mode}
         return found | ({"renews": f"{pick((15, 20, 30))} microseconds"} if renews else {})
@@ -189,7 +189,7 @@ def _expected(
     program, since = plan.program, -(2**62)
     oracle = Oracle(program, _SEES)
     for at in passes:
-        oracle.arrive([_told(one, program) for one in log if since < one.arrival <= at], at)
+        oracle.arrive([_mutation(one, program) for one in log if since < one.arrival <= at], at)
         ends = (release.schedule.last_end(0, at) for release in program.releases)
         reached = max((end for end in ends if end is not None and end > oracle.watermark), default=None)
         if reached is not None:
@@ -198,7 +198,7 @@ def _expected(
     return oracle.totals
 
 
-def _told(event: Event, program: Program) -> Mutation:
+def _mutation(event: Event, program: Program) -> Mutation:
     """The change with the columns that are read."""
     unit = event.row[program.owner] if program.owner and event.row else None
     names = program.wanted(COLUMNS)

@@ -39,8 +39,8 @@ _ENDLESS: Final = 12
 
 def _plans(name: str) -> Iterator[ReleasePlan]:
     """Small plans with this strategy."""
-    for (release, limit), pure in product(_SHAPES, (False, True)):
-        exercise = Exercise(toggles(), release | {"strategy": name}, limit, pure=pure)
+    for (release, constraint), pure in product(_SHAPES, (False, True)):
+        exercise = Exercise(toggles(), release | {"strategy": name}, constraint, pure=pure)
         try:
             (plan,) = exercise.subject().plan.releases
         except SpecError:  # not a strategy for this release

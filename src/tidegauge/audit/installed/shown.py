@@ -62,11 +62,11 @@ def check_public_file() -> None:
                 cells = public.cells("r", asked) if asked else None
                 found = public.readings("r", since=since, until=until, cells=cells)
                 right = {
-                    spot: value
-                    for spot, value in known.items()
-                    if (since is None or spot[0] >= since)
-                    and (until is None or spot[0] <= until)
-                    and all(spot[1 + "sk".index(group)] in some for group, some in asked.items())
+                    key: value
+                    for key, value in known.items()
+                    if (since is None or key[0] >= since)
+                    and (until is None or key[0] <= until)
+                    and all(key[1 + "sk".index(group)] in some for group, some in asked.items())
                 }
                 shown = {
                     _spot(one.time, one.group): (one.value, one.stderr, one.low, one.high) for one in found

@@ -51,7 +51,7 @@ def _flow_renewed(table: Table) -> None:
 
 def _unlabelled(table: Table) -> None:
     table.put((3, 3), "k", PLAIN | {"x": 1, "k": "p"})
-    table.put((4, 4), "m", PLAIN | {"x": 3, "k": "?"})  # no limit is declared for it: it never counts
+    table.put((4, 4), "m", PLAIN | {"x": 3, "k": "?"})  # nothing is declared for it: it never counts
     table.put((13, 13), "m", PLAIN | {"x": 2, "k": "p"})
     table.put((23, 23), "m", PLAIN | {"x": 1, "k": None})
     table.put((33, 33), "n", PLAIN | {"x": 3, "k": None})
@@ -307,7 +307,7 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "labels that come at one time": Exercise(
         _enter_together, OWN, CASES, unit="u", rows=2, tight=False, least=0.0, sums=(0, 3, 0, 0, 0, 0),
     ),
-    "both limits, and changes after the first pass": Exercise(
+    "at most and within, and changes after the first pass": Exercise(
         _goes_on, OWN, {"at_most": 3, "within": "20 microseconds"}, tight=False, sums=(1, 1, 0, 0, 0, 0),
     ),
     "a time that ends after the first pass": Exercise(

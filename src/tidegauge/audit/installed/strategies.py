@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.audit.findings import Discrepancy, require
 from tidegauge.audit.installed.exercises import COUNT, FLOW, GROUPED, SHARED, SUM, Exercise, toggles
-from tidegauge.audit.replay.paths import Search, Step
+from tidegauge.audit.replay.paths import Change, Search
 from tidegauge.audit.worlds.palette import Contribution
 from tidegauge.audit.worlds.world import Random
 from tidegauge.errors import SpecError
@@ -32,7 +32,7 @@ _RELEASES: Final[tuple[dict[str, Any], ...]] = (
     FLOW,
     COUNT | {"for": "ever"},
 )
-_LIMITS: Final[tuple[dict[str, Any], ...]] = (
+_CONSTRAINTS: Final[tuple[dict[str, Any], ...]] = (
     {"at_most": 1},
     {"at_most": 2},
     {"at_most": 3},
@@ -58,15 +58,15 @@ def check_strategy(name: str) -> int:
     """Try every path of one unit in every small plan with this strategy; returns the number of plans."""
     plans = 0
     cases: list[tuple[dict[str, Any], dict[str, Any], int | None]] = [
-        (release, limit, None) for release, limit in (*product(_RELEASES, _LIMITS), _RENEWING)
+        (release, allowance, None) for release, allowance in (*product(_RELEASES, _CONSTRAINTS), _RENEWING)
     ]
-    cases += [(release, limit, 2) for release, limit in _OF_SEVERAL_ROWS]
+    cases += [(release, allowance, 2) for release, allowance in _OF_SEVERAL_ROWS]
     if name in _PINNED:
-        cases += [(GROUPED | {"strategy": _PINNED[name]}, limit, None) for limit in _LIMITS]
-    for (release, limit, rows), pure in product(cases, (False, True)):
-        if "changes" in release["sql"] and "at_most" not in limit:
+        cases += [(GROUPED | {"strategy": _PINNED[name]}, allowance, None) for allowance in _CONSTRAINTS]
+    for (release, allowance, rows), pure in product(cases, (False, True)):
+        if "changes" in release["sql"] and "at_most" not in allowance:
             continue
-        exercise = Exercise(toggles(), {"strategy": name} | release, limit, pure=pure, rows=rows)
+        exercise = Exercise(toggles(), {"strategy": name} | release, allowance, pure=pure, rows=rows)
         try:
             subject = exercise.subject()
         except SpecError:  # not a strategy for this release
@@ -82,7 +82,7 @@ def check_strategy(name: str) -> int:
 def _worst(subject: Subject) -> float:
     (release,) = subject.plan.releases
     schedule, query = release.release.schedule, release.release.query
-    (_, limit), bins = subject.plan.program.scopes[0].allowances[0], schedule.bins or _ENDLESS
+    (_, allowance), bins = subject.plan.program.scopes[0].allowances[0], schedule.bins or _ENDLESS
     search, flow = Search(release, bins, Random(0)), query.kind == "flow"
     part, rows = query.components[0], subject.plan.program.max_rows or 1
     states = [
@@ -91,12 +91,12 @@ def _worst(subject: Subject) -> float:
         for amount in {part.lower, part.upper} - {0}
     ]
     worst, term = 0.0, _term(subject)
-    for places in _places(search, bins if term is None else term, limit, flow=flow):
+    for places in _places(search, bins if term is None else term, allowance, flow=flow):
         for values in _values(states, len(places), flow=flow):
-            steps = [Step(bin_, one) for bin_, one in zip(places, values, strict=True)]
+            changes = [Change(bin_, one) for bin_, one in zip(places, values, strict=True)]
             if term is not None and values[-1] is not None:  # what it does in other terms is not protected
-                steps.append(Step(term, None))
-            worst = max(worst, search.cost(steps))
+                changes.append(Change(term, None))
+            worst = max(worst, search.cost(changes))
     return worst
 
 
@@ -110,17 +110,17 @@ def _term(subject: Subject) -> int | None:
     return sum(schedule.bin_end(bin_) <= until for bin_ in range(schedule.bins or _ENDLESS))
 
 
-def _places(search: Search, bins: int, limit: Any, *, flow: bool) -> Iterator[tuple[int, ...]]:
+def _places(search: Search, bins: int, allowance: Any, *, flow: bool) -> Iterator[tuple[int, ...]]:
     """The bins of the changes of one unit."""
     if flow:
-        for places in product(range(bins), repeat=limit.at_most):
+        for places in product(range(bins), repeat=allowance.at_most):
             if list(places) == sorted(places):
                 yield places
         return
-    most = bins if limit.at_most is None else min(limit.at_most, bins)
-    for changes in range(1, most + 1):
-        for chosen in combinations(range(bins), changes):
-            if chosen[-1] <= search.last_bin(chosen[0], limit):
+    most = bins if allowance.at_most is None else min(allowance.at_most, bins)
+    for many in range(1, most + 1):
+        for chosen in combinations(range(bins), many):
+            if chosen[-1] <= search.last_bin(chosen[0], allowance):
                 yield chosen
 
 

@@ -101,10 +101,10 @@ def run_canaries(
     measured = 2 * cells * each * len(release.component_plans)
     bins = horizon(release.release.schedule, max(4, _MEASURED // measured))
     path = worst_path(subject, release, rows, Random(seed), bins)
-    if not path.steps:
+    if not path.changes:
         return None
-    used = sorted({one.contribution.cell for one in path.steps if one.contribution is not None})[:each]
-    if any(one.contribution and one.contribution.cell not in used for one in path.steps):
+    used = sorted({one.contribution.cell for one in path.changes if one.contribution is not None})[:each]
+    if any(one.contribution and one.contribution.cell not in used for one in path.changes):
         path = _in_pair(path, used)
     gauge = _with_canaries(subject, release, used, each, cells)
     recorder, pure = Recorder(), subject.plan.measure == "epsilon"
@@ -199,12 +199,12 @@ def _require_centred(zero: list[float], one: list[float], mu: float, alpha: floa
 
 def _in_pair(path: Path, used: list[int]) -> Path:
     """A path through three cells, kept within the first two."""
-    steps = []
-    by_cell = {s.contribution.cell: s.contribution for s in path.steps if s.contribution is not None}
-    for n, step in enumerate(path.steps):
-        here = None if step.contribution is None else by_cell[used[n % len(used)]]
-        steps.append(step._replace(contribution=here))
-    return replace(path, steps=tuple(steps))
+    changes = []
+    by_cell = {s.contribution.cell: s.contribution for s in path.changes if s.contribution is not None}
+    for n, change in enumerate(path.changes):
+        here = None if change.contribution is None else by_cell[used[n % len(used)]]
+        changes.append(change._replace(contribution=here))
+    return replace(path, changes=tuple(changes))
 
 
 def _with_canaries(subject: Subject, release: ReleasePlan, used: list[int], each: int, cells: int) -> Subject:
@@ -359,14 +359,14 @@ def _moved(
     flow = release.release.query.kind == "flow"
     found = []
     for cell in used:
-        changes = np.zeros((len(parts), parts[0].matrix.shape[1]))
+        differences = np.zeros((len(parts), parts[0].matrix.shape[1]))
         before = None
-        for bin_, after in path.steps:
+        for bin_, after in path.changes:
             for one, sign in ((None if flow else before, -1), (after, 1)):
                 if one is not None and one.cell == cell:
-                    changes[:, bin_] += sign * rows * np.array(one.amounts, dtype=np.float64)
+                    differences[:, bin_] += sign * rows * np.array(one.amounts, dtype=np.float64)
             before = after
-        found.append([part.matrix @ changes[j] for j, part in enumerate(parts)])
+        found.append([part.matrix @ differences[j] for j, part in enumerate(parts)])
     while len(found) < (2 if len(release.release.query.cells) > 1 else 1):
         found.append([np.zeros(part.matrix.shape[0]) for part in parts])
     return found

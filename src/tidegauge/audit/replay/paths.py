@@ -1,6 +1,6 @@
 """The changes of one unit that cost the most: a search, which no certificate is asked for.
 
-The search knows the strategy's rows, the noise, the limits that are enforced, and which contributions rows
+The search knows the strategy's rows, the noise, the constraint that is enforced, and which contributions rows
 can have.  It does not know the certified sensitivity, so what it finds is evidence for it or against it.
 """
 
@@ -37,7 +37,7 @@ _FEW_ROWS: Final = 64
 """Rows up to which every shift of shared noise is tried."""
 
 
-class Step(NamedTuple):
+class Change(NamedTuple):
     """In this bin the unit's contribution becomes this one (None: nothing); of a flow, a change counts."""
 
     bin: int
@@ -46,17 +46,17 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Path:
-    """Changes of one unit, under the limit with this label, and what the search thinks that they cost."""
+    """Changes of one unit, under the constraint of this label, and what they cost as the search finds."""
 
-    steps: tuple[Step, ...]
+    changes: tuple[Change, ...]
     label: str | None
     cost: float
     instants: tuple[int, ...] = ()
-    """When the steps happen; empty: as late in their bins as the limit allows."""
+    """When the changes happen; empty: as late in their bins as the constraint allows."""
     ends: int | None = None
     """When the term of the unit ends, where the constraint renews: the unit is gone by then."""
     full: bool = True
-    """Whether the steps use up the limit, so that further changes must not count."""
+    """Whether they are as many as the constraint allows, so that further changes must not count."""
 
 
 class Rows:
@@ -135,9 +135,9 @@ class Search:
         self._clip = plan.release.clip
         self._ends = [self._schedule.bin_end(bin_) for bin_ in range(bins)]
 
-    def cost(self, steps: Sequence[Step]) -> float:
+    def cost(self, changes: Sequence[Change]) -> float:
         """What the steps cost."""
-        return float(self._cost(self._moved(steps)).sum())
+        return float(self._cost(self._moved(changes)).sum())
 
     def _cost(self, moved: dict[int, list[Floats]]) -> Floats:
         total = np.zeros(1)
@@ -146,26 +146,26 @@ class Search:
                 total = total + part.cost(self._rows * amounts)
         return total
 
-    def _moved(self, steps: Sequence[Step]) -> dict[int, list[Floats]]:
+    def _moved(self, changes: Sequence[Change]) -> dict[int, list[Floats]]:
         """By cell and component, the measurements that move (rows by 1)."""
-        changes: dict[int, Floats] = {}
+        by_cell: dict[int, Floats] = {}
         before: Contribution | None = None
-        for bin_, after in steps:
+        for bin_, after in changes:
             for one, sign in ((None if self._flow else before, -1), (after, 1)):
                 if one is not None:
-                    cell = changes.setdefault(one.cell, np.zeros((len(self._parts), self._bins)))
+                    cell = by_cell.setdefault(one.cell, np.zeros((len(self._parts), self._bins)))
                     cell[:, bin_] += sign * np.array(one.amounts, dtype=np.float64)
             before = after
         return {
             cell: [part.matrix @ each[:, None] for part, each in zip(self._parts, amounts, strict=True)]
-            for cell, amounts in changes.items()
+            for cell, amounts in by_cell.items()
         }
 
-    def last_bin(self, first: int, limit: Allowance) -> int:
+    def last_bin(self, first: int, allowance: Allowance) -> int:
         """The last bin in which a unit may change whose first change is at the end of bin `first`."""
-        if limit.within is None:
+        if allowance.within is None:
             return self._bins - 1
-        latest = self._ends[first] + limit.within
+        latest = self._ends[first] + allowance.within
         last = first
         while last + 1 < self._bins and self._ends[last] + 1 <= latest:
             last += 1
@@ -173,55 +173,55 @@ class Search:
 
     def worst(
         self,
-        limits: Sequence[tuple[str | None, Allowance]],
+        allowances: Sequence[tuple[str | None, Allowance]],
         contributions: Sequence[Contribution],
         *,
         retire: bool = False,
     ) -> Path:
         """The path with the largest cost that was found; an empty one where no row contributes."""
-        best = Path((), limits[0][0], 0.0)
-        for label, limit in limits:
-            for steps in self._found(limit, contributions, retire=retire):
-                cost = self.cost(steps)
+        best = Path((), allowances[0][0], 0.0)
+        for label, allowance in allowances:
+            for changes in self._found(allowance, contributions, retire=retire):
+                cost = self.cost(changes)
                 if cost > best.cost:
-                    best = Path(tuple(steps), label, cost)
+                    best = Path(tuple(changes), label, cost)
         return best
 
     def _found(
-        self, limit: Allowance, contributions: Sequence[Contribution], *, retire: bool
-    ) -> Iterator[list[Step]]:
+        self, allowance: Allowance, contributions: Sequence[Contribution], *, retire: bool
+    ) -> Iterator[list[Change]]:
         if not contributions:
             return
         if self._flow:
-            yield from self._flows(limit, contributions[0])
+            yield from self._flows(allowance, contributions[0])
             return
         for cycle in cycles(contributions):
-            for bins in self._starts(limit):
-                steps = [Step(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)]
-                if retire and len(steps) > 1:
-                    steps[-1] = Step(steps[-1].bin, None)
-                yield self._improved(steps, limit) if len(steps) <= _MANY_CHANGES else steps
+            for bins in self._starts(allowance):
+                changes = [Change(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)]
+                if retire and len(changes) > 1:
+                    changes[-1] = Change(changes[-1].bin, None)
+                yield self._improved(changes, allowance) if len(changes) <= _MANY_CHANGES else changes
 
-    def _flows(self, limit: Allowance, one: Contribution) -> Iterator[list[Step]]:
+    def _flows(self, allowance: Allowance, one: Contribution) -> Iterator[list[Change]]:
         """All changes in one bin, or as many in each as the clip lets count."""
         for bin_ in range(self._bins):
-            left = limit.at_most if limit.at_most is not None else 10**6
-            steps: list[Step] = []
-            for each in range(bin_, self.last_bin(bin_, limit) + 1):
+            left = allowance.at_most if allowance.at_most is not None else 10**6
+            changes: list[Change] = []
+            for each in range(bin_, self.last_bin(bin_, allowance) + 1):
                 count = min(left, self._clip or left)
                 if not count:
                     break
-                steps += [Step(each, one)] * count
+                changes += [Change(each, one)] * count
                 left -= count
-            yield steps
+            yield changes
             if bin_ >= 64:  # later bins have fewer measurements after them
                 return
 
-    def _starts(self, limit: Allowance) -> Iterator[list[int]]:
+    def _starts(self, allowance: Allowance) -> Iterator[list[int]]:
         """Bins to begin the search with."""
-        most = self._bins if limit.at_most is None else min(limit.at_most, self._bins)
+        most = self._bins if allowance.at_most is None else min(allowance.at_most, self._bins)
         for first in {0, 1 % self._bins, self._bins // 2}:
-            last = self.last_bin(first, limit)
+            last = self.last_bin(first, allowance)
             count = min(most, last - first + 1)
             yield list(range(first, first + count))
             if count > 1:
@@ -229,27 +229,33 @@ class Search:
                 yield spread.tolist()
                 yield sorted(self._rng.sample(range(first, last + 1), count))
 
-    def _improved(self, steps: list[Step], limit: Allowance) -> list[Step]:
+    def _improved(self, changes: list[Change], allowance: Allowance) -> list[Change]:
         """Move one change at a time to the bin where it costs most."""
         for _ in range(_SWEEPS):
-            before = [step.bin for step in steps]
-            for n in range(len(steps)):
-                low = steps[n - 1].bin + 1 if n else 0
-                high = steps[n + 1].bin - 1 if n + 1 < len(steps) else self.last_bin(steps[0].bin, limit)
-                if n == 0 and limit.within is not None:
-                    low = next(b for b in range(steps[0].bin + 1) if self.last_bin(b, limit) >= steps[-1].bin)
-                if len(steps) == 1:
+            before = [change.bin for change in changes]
+            for n in range(len(changes)):
+                low = changes[n - 1].bin + 1 if n else 0
+                high = (
+                    changes[n + 1].bin - 1
+                    if n + 1 < len(changes)
+                    else self.last_bin(changes[0].bin, allowance)
+                )
+                if n == 0 and allowance.within is not None:
+                    low = next(
+                        b for b in range(changes[0].bin + 1) if self.last_bin(b, allowance) >= changes[-1].bin
+                    )
+                if len(changes) == 1:
                     low, high = 0, self._bins - 1
                 if high > low:
-                    steps = self._moved_to_best(steps, n, range(low, high + 1))
-            if before == [step.bin for step in steps]:
+                    changes = self._moved_to_best(changes, n, range(low, high + 1))
+            if before == [change.bin for change in changes]:
                 break
-        return steps
+        return changes
 
-    def _moved_to_best(self, steps: list[Step], n: int, bins: range) -> list[Step]:
-        before = steps[n - 1].contribution if n else None
-        after = steps[n].contribution
-        rest = self._moved([*steps[:n], *(Step(s.bin, s.contribution) for s in steps[n:])])
+    def _moved_to_best(self, changes: list[Change], n: int, bins: range) -> list[Change]:
+        before = changes[n - 1].contribution if n else None
+        after = changes[n].contribution
+        rest = self._moved([*changes[:n], *(Change(s.bin, s.contribution) for s in changes[n:])])
         costs = np.zeros(len(bins))
         cells = {one.cell for one in (before, after) if one is not None}
         for cell in cells:
@@ -258,11 +264,11 @@ class Search:
                 if one is not None and one.cell == cell:
                     amounts += sign * np.array(one.amounts, dtype=np.float64)
             for part, amount, whole in zip(self._parts, amounts, rest[cell], strict=True):
-                fixed = whole - amount * part.matrix[:, [steps[n].bin]]
+                fixed = whole - amount * part.matrix[:, [changes[n].bin]]
                 moved = fixed + amount * part.matrix[:, bins.start : bins.stop]
                 costs += part.cost(self._rows * moved)
-        found = list(steps)
-        found[n] = Step(bins[int(np.argmax(costs))], after)
+        found = list(changes)
+        found[n] = Change(bins[int(np.argmax(costs))], after)
         return found
 
 

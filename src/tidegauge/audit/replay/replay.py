@@ -86,7 +86,7 @@ def _replay_worst(
     bins = horizon(schedule, _affordable(subject, LONGEST))
     result.bins = max(result.bins, bins)
     path = worst_path(subject, release, rows, rng, bins)
-    if not path.steps:
+    if not path.changes:
         result.releases[name] = 0.0
         return
     table = Table(subject.plan.program.owner)
@@ -147,9 +147,9 @@ def is_tight(subject: Subject, release: ReleasePlan, rows: Palette, bins: int) -
     most = sensitivity(kind="flow", mutations=1, lower=low, upper=high).l1
     if release.release.query.kind == "flow":
         alone = len(scope.releases) == 1 and release.release.clip is None and bool(reached)
-        limit = scope.allowances[0][1]
+        allowance = scope.allowances[0][1]
         plain = release.release.query.aggregate == "count" and len(release.release.query.cells) == 1
-        return alone and plain and limit.at_most is not None and limit.within is None
+        return alone and plain and allowance.at_most is not None and allowance.within is None
     if not amounts or max(map(abs, amounts)) < most:
         return False
     if len(release.release.query.cells) == 1:
@@ -169,10 +169,10 @@ def _others(table: Table, plan: Plan, rows: Palette, at: int, rng: Random) -> No
 def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, number: int) -> str:
     """Write a path into a table's log, and after it changes that must not count; returns the unit.
 
-    Every row of the unit does the same; one row more than the limit tries to count as well.
+    Every row of the unit does the same; one row more than counts tries to count as well.
     """
     program, scope = subject.plan.program, scope_of(subject, release.release.name)
-    limit = dict(scope.allowances)[path.label]
+    allowance = dict(scope.allowances)[path.label]
     name = f"w{number}"
     keys = [name] if program.max_rows is None else [f"{name}{n}" for n in range(program.max_rows + 1)]
 
@@ -185,10 +185,10 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
         return found
 
     flow = release.release.query.kind == "flow"
-    instants = path.instants or _instants(release, path, limit, flow=flow)
+    instants = path.instants or _instants(release, path, allowance, flow=flow)
     states: list[_State] = []
-    for at, step in zip(instants, path.steps, strict=True):
-        one = step.contribution
+    for at, change in zip(instants, path.changes, strict=True):
+        one = change.contribution
         if flow and one is not None:
             before, after = one.rows
             if states[-1:] != [] and states[-1].row is before:
@@ -197,7 +197,7 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
                 states += [_State(at - 1, before), _State(at, after)]
         else:
             states.append(_State(at, None if one is None else one.rows[0]))
-    states = _complete(release, states, limit, path)
+    states = _complete(release, states, allowance, path)
     for at, row in states:
         for key in keys:
             if row is not None:
@@ -209,18 +209,18 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
     return f"{name}/0"
 
 
-def _instants(release: ReleasePlan, path: Path, limit: Allowance, *, flow: bool) -> list[int]:
-    """When the steps happen: as late in their bins as the limit in time allows."""
+def _instants(release: ReleasePlan, path: Path, allowance: Allowance, *, flow: bool) -> list[int]:
+    """When the changes happen: as late in their bins as the constraint allows."""
     schedule = release.release.schedule
-    first = schedule.bin_end(path.steps[0].bin)
-    latest = None if limit.within is None else first + limit.within
+    first = schedule.bin_end(path.changes[0].bin)
+    latest = None if allowance.within is None else first + allowance.within
     if not flow:
-        ends = [schedule.bin_end(step.bin) for step in path.steps]
+        ends = [schedule.bin_end(change.bin) for change in path.changes]
         return [end if latest is None else min(end, latest) for end in ends]
     found: list[int] = []
-    for n, step in enumerate(path.steps):
-        start = schedule.bin_end(step.bin) - 2 * sum(1 for one in path.steps if one.bin == step.bin)
-        place = sum(1 for one in path.steps[:n] if one.bin == step.bin)
+    for n, change in enumerate(path.changes):
+        start = schedule.bin_end(change.bin) - 2 * sum(1 for one in path.changes if one.bin == change.bin)
+        place = sum(1 for one in path.changes[:n] if one.bin == change.bin)
         found.append(start + 2 * (place + 1))
     for before, after in pairwise(found):
         if after <= before:
@@ -235,35 +235,35 @@ class _State(NamedTuple):
     row: Row | None
 
 
-def _complete(release: ReleasePlan, states: list[_State], limit: Allowance, path: Path) -> list[_State]:
+def _complete(release: ReleasePlan, states: list[_State], allowance: Allowance, path: Path) -> list[_State]:
     """The states of a unit, and further changes, which must not count; a unit is gone when its term ends."""
     if path.ends is None:
-        return states + _excess(release, states, limit)
+        return states + _excess(release, states, allowance)
     gone = [one for one in states[-1:] if one.row is None and one.at >= path.ends]
     kept = states[: len(states) - len(gone)]
-    more = _excess(release, kept, limit) if path.full and kept else []
+    more = _excess(release, kept, allowance) if path.full and kept else []
     kept += [one for one in more if one.at < path.ends]
     if not gone and kept and kept[-1].row is not None:
         gone = [_State(path.ends, None)]
     return kept + gone
 
 
-def _excess(release: ReleasePlan, states: Sequence[_State], limit: Allowance) -> list[_State]:
-    """Further changes, which the constraint forbids: just after the limit in time, and in later bins."""
-    if limit.at_most is None and limit.within is None:
+def _excess(release: ReleasePlan, states: Sequence[_State], allowance: Allowance) -> list[_State]:
+    """Further changes, which the constraint forbids: just after its end, and in later bins."""
+    if allowance.at_most is None and allowance.within is None:
         return []
     schedule = release.release.schedule
     known = [one.row for one in states]
     last, here = states[-1]
     other = next((row for row in reversed(known) if row is not here), None)
     times = [last + 1]
-    if limit.within is not None:
-        late = states[0].at + limit.within + 1
+    if allowance.within is not None:
+        late = states[0].at + allowance.within + 1
         times = [late] if late > last else times
     bin_ = schedule.bin_at(times[0])
     times += [schedule.bin_end(bin_ + n) for n in (0, 1, 2) if schedule.bin_end(bin_ + n) > times[0]]
-    if limit.at_most is None:
-        times = [at for at in times if at > states[0].at + (limit.within or 0)]
+    if allowance.at_most is None:
+        times = [at for at in times if at > states[0].at + (allowance.within or 0)]
     return [_State(at, (other, here)[n % 2]) for n, at in enumerate(times)]
 
 

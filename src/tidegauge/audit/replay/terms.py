@@ -1,7 +1,7 @@
 """Constraints that renew: they protect a unit in one term, so neighbouring worlds differ in one term.  [T15]
 
-The worst unit enters at the instant at which a term begins, which uses up none of its limit, changes as
-often as the limit allows, and is gone when the next term begins.
+The worst unit enters at the instant at which a term begins, which uses up no change, changes as
+often as the constraint allows, and is gone when the next term begins.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidegauge.audit.replay.paths import Path, Step, cycles
+from tidegauge.audit.replay.paths import Change, Path, cycles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,67 +61,67 @@ class TermSearch:
     def worst(self, scope: Scope, contributions: Sequence[Contribution]) -> Path:
         """The path with the largest cost that was found; an empty one where no row contributes."""
         best = Path((), scope.allowances[0][0], 0.0)
-        for label, limit in scope.allowances:
+        for label, allowance in scope.allowances:
             for term in self._terms if contributions else ():
-                for steps, instants in self._paths(term, limit, contributions, retire=scope.retire):
-                    cost = self._search.cost(steps)
+                for changes, instants in self._paths(term, allowance, contributions, retire=scope.retire):
+                    cost = self._search.cost(changes)
                     if cost > best.cost:
-                        full = self._full(term, limit, steps)
-                        best = Path(tuple(steps), label, cost, tuple(instants), term.ends, full)
+                        full = self._full(term, allowance, changes)
+                        best = Path(tuple(changes), label, cost, tuple(instants), term.ends, full)
         return best
 
     def _paths(
-        self, term: Term, limit: Allowance, contributions: Sequence[Contribution], *, retire: bool
-    ) -> Iterator[tuple[list[Step], list[int]]]:
-        places = self._inside(term, limit)
+        self, term: Term, allowance: Allowance, contributions: Sequence[Contribution], *, retire: bool
+    ) -> Iterator[tuple[list[Change], list[int]]]:
+        places = self._inside(term, allowance)
         if self._flow:
-            yield from self._flows(places, limit, contributions[0])
+            yield from self._flows(places, allowance, contributions[0])
             return
         for cycle in cycles(contributions):
-            for chosen in self._chosen(places, limit, entered=term.begins is not None):
-                steps, instants = self._steps(term, chosen, cycle)
+            for chosen in self._chosen(places, allowance, entered=term.begins is not None):
+                changes, instants = self._changes(term, chosen, cycle)
                 if retire and len(chosen.bins) > 1:
-                    steps[-1] = Step(steps[-1].bin, None)
-                if steps and steps[-1].contribution is not None:
-                    self._leave(term, steps, instants)
-                if steps:
-                    yield steps, instants
+                    changes[-1] = Change(changes[-1].bin, None)
+                if changes and changes[-1].contribution is not None:
+                    self._leave(term, changes, instants)
+                if changes:
+                    yield changes, instants
 
-    def _full(self, term: Term, limit: Allowance, steps: Sequence[Step]) -> bool:
-        """Whether the steps inside the term are as many as the limit allows."""
-        if limit.at_most is None:
-            return limit.within is not None
+    def _full(self, term: Term, allowance: Allowance, changes: Sequence[Change]) -> bool:
+        """Whether the changes inside the term are as many as the constraint allows."""
+        if allowance.at_most is None:
+            return allowance.within is not None
         last = self._schedule.bin_at(term.ends)
-        inside = [one for one in steps if one.contribution is not None or one.bin < last]
-        return len(inside) - (term.begins is not None and not self._flow) >= limit.at_most
+        inside = [one for one in changes if one.contribution is not None or one.bin < last]
+        return len(inside) - (term.begins is not None and not self._flow) >= allowance.at_most
 
-    def _steps(
+    def _changes(
         self, term: Term, chosen: _Places, cycle: Sequence[Contribution | None]
-    ) -> tuple[list[Step], list[int]]:
+    ) -> tuple[list[Change], list[int]]:
         bins, instants = list(chosen.bins), list(chosen.instants)
         if term.begins is not None:
             bins, instants = [self._schedule.bin_at(term.begins), *bins], [term.begins, *instants]
-        return [Step(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)], instants
+        return [Change(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)], instants
 
-    def _leave(self, term: Term, steps: list[Step], instants: list[int]) -> None:
-        """Let the unit be gone when the next term begins, which uses up none of its limit either."""
+    def _leave(self, term: Term, changes: list[Change], instants: list[int]) -> None:
+        """Let the unit be gone when the next term begins, which uses up no change either."""
         if (bin_ := self._schedule.bin_at(term.ends)) < self._bins:
-            steps.append(Step(bin_, None))
+            changes.append(Change(bin_, None))
             instants.append(term.ends)
 
-    def _inside(self, term: Term, limit: Allowance) -> _Places:
+    def _inside(self, term: Term, allowance: Allowance) -> _Places:
         """The bins that lie inside the term, with their last instants."""
         first = 0 if term.begins is None else self._schedule.bin_at(term.begins) + 1
         bins = [bin_ for bin_ in range(first, self._bins) if self._schedule.bin_end(bin_) < term.ends - 1]
-        if limit.within is not None and bins:
+        if allowance.within is not None and bins:
             since = self._schedule.bin_end(bins[0]) if term.begins is None else term.begins
-            bins = [bin_ for bin_ in bins if self._schedule.bin_end(bin_) <= since + limit.within]
+            bins = [bin_ for bin_ in bins if self._schedule.bin_end(bin_) <= since + allowance.within]
         return _Places(bins, [self._schedule.bin_end(bin_) for bin_ in bins])
 
-    def _chosen(self, places: _Places, limit: Allowance, *, entered: bool) -> Iterator[_Places]:
-        """Some of these bins, as many as the limit allows."""
+    def _chosen(self, places: _Places, allowance: Allowance, *, entered: bool) -> Iterator[_Places]:
+        """Some of these bins, as many as the constraint allows."""
         size = len(places.bins)
-        most = size if limit.at_most is None else min(limit.at_most, size)
+        most = size if allowance.at_most is None else min(allowance.at_most, size)
         picks = [list(range(most))]
         if most:
             picks += [np.unique(np.linspace(0, size - 1, most).astype(int)).tolist()]
@@ -133,16 +133,16 @@ class TermSearch:
                 yield _Places([places.bins[n] for n in pick], [places.instants[n] for n in pick])
 
     def _flows(
-        self, places: _Places, limit: Allowance, one: Contribution
-    ) -> Iterator[tuple[list[Step], list[int]]]:
+        self, places: _Places, allowance: Allowance, one: Contribution
+    ) -> Iterator[tuple[list[Change], list[int]]]:
         """All changes in one bin, or as many in each bin as the clip lets count."""
         for start in range(min(len(places.bins), 64)):
-            left = limit.at_most if limit.at_most is not None else 10**6
-            steps: list[Step] = []
+            left = allowance.at_most if allowance.at_most is not None else 10**6
+            changes: list[Change] = []
             for bin_ in places.bins[start:]:
                 taken = min(left, self._clip or left)
                 if not taken:
                     break
-                steps += [Step(bin_, one)] * taken
+                changes += [Change(bin_, one)] * taken
                 left -= taken
-            yield steps, []
+            yield changes, []

@@ -128,15 +128,15 @@ class Journal:
         """Raise Discrepancy where a measurement or a reading was replaced or removed."""
         found: dict[tuple[Any, ...], Any] = {}
         with closing(_open(self._folder)) as db:
-            for *spot, value in db.execute("SELECT release, component, number, cell, value FROM journal"):
-                found["measured", *spot] = value
+            for *key, value in db.execute("SELECT release, component, number, cell, value FROM journal"):
+                found["measured", *key] = value
             for release, number, cell, *rest in db.execute(
                 "SELECT release, number, cell, value, stderr, low, high FROM readings"
             ):
                 found["read", release, number, cell] = tuple(rest)
-        for spot, value in self._known.items():
-            require(spot in found, "after a restart a measurement or reading was missing")
-            require(found[spot] == value, "after a restart a measurement or reading had another value")
+        for key, value in self._known.items():
+            require(key in found, "after a restart a measurement or reading was missing")
+            require(found[key] == value, "after a restart a measurement or reading had another value")
         self._known = found
 
 
@@ -210,8 +210,8 @@ def _measured(plan: Plan, journal: list[_Row], labels: Labels) -> dict[Spot, Dra
         require(used.isdisjoint(without.draws), "one draw served two measurements")
         used |= without.draws
         found |= {
-            (release, component, *spot): Drawn(exact, component_plan.noise, 0, None)
-            for spot, exact in without.exact.items()
+            (release, component, *key): Drawn(exact, component_plan.noise, 0, None)
+            for key, exact in without.exact.items()
         }
     for release, component, number, cell, value, _, _ in journal:
         if (release, component) in ahead_of:
@@ -262,10 +262,10 @@ def require_unit_local(
     `own`: the world of this unit alone; `less`: the same as it is in the other world (None: empty).
     Strategies that round (streams) add up to the nearest integers only, and are left out.
     """
-    for spot, drawn in whole.measured.items():
-        if spot[0] not in whole.streams:
-            added = drawn.exact - other.measured[spot].exact
-            alone = own.measured[spot].exact - (0 if less is None else less.measured[spot].exact)
+    for key, drawn in whole.measured.items():
+        if key[0] not in whole.streams:
+            added = drawn.exact - other.measured[key].exact
+            alone = own.measured[key].exact - (0 if less is None else less.measured[key].exact)
             require(added == alone, "one unit had an effect on another unit's changes")
 
 
@@ -274,9 +274,9 @@ def loss(one: Transcript, other: Transcript) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {name: Fraction(0) for name in one.reserved}
     cells: dict[tuple[str, int, int], list[_Moved]] = {}
     require(one.measured.keys() == other.measured.keys(), "the two worlds have other measurements")
-    for spot, drawn in one.measured.items():
-        release, component, _, cell = spot
-        also = other.measured[spot]
+    for key, drawn in one.measured.items():
+        release, component, _, cell = key
+        also = other.measured[key]
         require((drawn.noise, drawn.shared) == (also.noise, also.shared), "the noise depends on the data")
         cells.setdefault((release, component, cell), []).append(_Moved(drawn.exact - also.exact, drawn))
     for (release, component, _), rows in cells.items():

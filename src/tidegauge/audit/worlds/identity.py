@@ -1,4 +1,4 @@
-"""Whose a change is, in plain Python: which row of which unit, through renames and changes of the owner.
+"""Whose a change is, in plain Python: which row of which unit, through renames and changes of its unit.
 
 It shares no code with the engine.
 """
@@ -93,9 +93,9 @@ class Identity:
         self.guests.clear()
         return [Became(held, None) for held in self.everyone if held.row is not None]
 
-    def change(self, told: Mutation, at: int) -> list[Became]:
+    def change(self, mutation: Mutation, at: int) -> list[Became]:
         """The rows that a change is of, and what they become; `at`: its time, if it is not late."""
-        _, key, _, row, previous, kept = told
+        _, key, _, row, previous, kept = mutation
         assert key is not None
         self.settle(previous or key, at)
         held = self.at(previous or key)
@@ -114,7 +114,7 @@ class Identity:
 
 
 class OwnedIdentity(Identity):
-    """Where units own rows.
+    """Where units have several rows.
 
     A row ends in one unit and begins in another, where it is the one that the unit has at the key.
     `renews`: so does a row whose key changes.
@@ -132,9 +132,9 @@ class OwnedIdentity(Identity):
         self.places.clear()
         return super().emptied(at)
 
-    def change(self, told: Mutation, at: int) -> list[Became]:  # noqa: ARG002
+    def change(self, mutation: Mutation, at: int) -> list[Became]:  # noqa: ARG002
         """The rows that a change is of, and what they become."""
-        _, key, unit, row, previous, kept = told
+        _, key, unit, row, previous, kept = mutation
         assert key is not None
         place = self.places[previous or key]
         was = place.pop() if place else None
@@ -176,6 +176,6 @@ def complete(
     return {name: (was or {}).get(name) if name in kept else value for name, value in row.items()}
 
 
-def renamed(told: Mutation) -> Mutation:
+def renamed(mutation: Mutation) -> Mutation:
     """A change in which no key is renamed to itself."""
-    return (*told[:4], None, told[5]) if told[4] == told[1] else told
+    return (*mutation[:4], None, mutation[5]) if mutation[4] == mutation[1] else mutation

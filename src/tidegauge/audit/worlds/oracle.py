@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Sees = dict[str, "Callable[[Row | None, Row | None], tuple[int, tuple[int, ...]] | None]"]
 """Release -> what it sees of (before, after): a cell and an amount per component, or nothing."""
-Told = tuple[int, Held, Row | None, Row | None]
+RowChange = tuple[int, Held, Row | None, Row | None]
 """Place in the log, a row of a unit, and the row before and after."""
 
 
@@ -35,15 +35,17 @@ class Event:
 
 
 @dataclass
-class Life:
+class UnitInScope:
     """A unit in one scope."""
 
-    moves: int = 0
+    changes: int = 0
     first: int | None = None
     label: str | None = None
     left: bool = False
     raw: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    view: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """What it would contribute without the constraint."""
+    contribution: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """What is accepted of it."""
 
 
 class Seen(NamedTuple):
@@ -67,10 +69,10 @@ class Oracle:
         self.watermark = -(2**62)
         self.waiting: list[Event] = []
         self.rows: dict[Held, Row] = {}
-        self.counted: list[Row] = []
+        self.contributing: list[Row] = []
         """The rows of the unit that was last looked at, in order."""
         self.since: dict[tuple[int, Held], tuple[int, int]] = {}
-        self.lives: dict[tuple[int, str], Life] = defaultdict(Life)
+        self.units: dict[tuple[int, str], UnitInScope] = defaultdict(UnitInScope)
         self.clips: dict[tuple[str, str, int, int], set[int]] = defaultdict(set)
         self.term = 0
         self.totals: dict[tuple[str, int, int, int], int] = defaultdict(int)
@@ -85,14 +87,14 @@ class Oracle:
         Returns of each what it is to which units: the new row, and whether the unit had it before.
         """
         became = []
-        for told in map(renamed, mutations):
+        for mutation in map(renamed, mutations):
             place = next(self.places)
-            at = max(min(told[0], now), self.watermark + 1)
-            changes = self.identity.emptied(at) if told[1] is None else self.identity.change(told, at)
+            at = max(min(mutation[0], now), self.watermark + 1)
+            changes = self.identity.emptied(at) if mutation[1] is None else self.identity.change(mutation, at)
             became.append([Seen(held.unit, row, held.row is not None) for held, row in changes])
             for held, row in changes:
                 held.row = row
-                self.waiting.append(Event(place, min(told[0], now), held, row))
+                self.waiting.append(Event(place, min(mutation[0], now), held, row))
         return became
 
     def close(self, reached: int) -> None:
@@ -112,7 +114,7 @@ class Oracle:
         while True:
             leaving = {
                 at
-                for s, unit in list(self.lives)
+                for s, unit in list(self.units)
                 for at in [self.due(s, unit)]
                 if at is not None and at <= reached
             }
@@ -125,126 +127,132 @@ class Oracle:
         self.watermark = max(self.watermark, reached)
 
     def due(self, scope: int, unit: str) -> int | None:
-        """When a unit that retires must leave, if a time limit says so."""
-        life, rules = self.lives[scope, unit], self.program.scopes[scope]
-        limit = self.limit(rules, life.label)
-        if not rules.retire or life.left or life.first is None or limit is None or limit.within is None:
+        """When a unit that retires must leave because its time is up; None: never."""
+        known, rules = self.units[scope, unit], self.program.scopes[scope]
+        allowance = self.allowance(rules, known.label)
+        if (
+            not rules.retire
+            or known.left
+            or known.first is None
+            or allowance is None
+            or allowance.within is None
+        ):
             return None
-        return life.first + limit.within
+        return known.first + allowance.within
 
-    def limit(self, scope: Scope, label: str | None) -> Allowance | None:
-        """The limit of a label; None: none is declared."""
+    def allowance(self, scope: Scope, label: str | None) -> Allowance | None:
+        """What a label allows; None: nothing is declared for it."""
         return dict(scope.allowances).get(label if scope.by else None)
 
     def instant(self, at: int, events: list[Event], *, renews: bool = False) -> None:
         """Everything that happens at one instant."""
-        changes: dict[str, list[Told]] = defaultdict(list)
+        changes: dict[str, list[RowChange]] = defaultdict(list)
         for held, event in {event.held: event for event in events}.items():
             was = self.rows.pop(held, None)
             if event.row is not None:
                 self.rows[held] = event.row
             if was is not None or event.row is not None:
                 changes[held.unit].append((event.place, held, was, event.row))
-        units = set(changes) | {unit for s, unit in list(self.lives) if renews or self.due(s, unit) == at}
+        units = set(changes) | {unit for s, unit in list(self.units) if renews or self.due(s, unit) == at}
         for number, scope in enumerate(self.program.scopes):
             for unit in units:
-                told = sorted(changes[unit], key=lambda told: told[0])
-                self.truly(scope, at, told)
+                own = sorted(changes[unit], key=lambda change: change[0])
+                self.without_constraint(scope, at, own)
                 if renews:
                     self.renew(number, unit, at)
-                self.move(number, scope, unit, at, told, renews=renews)
+                self.enforce(number, scope, unit, at, own, renews=renews)
 
-    def truly(self, scope: Scope, at: int, changes: list[Told]) -> None:
+    def without_constraint(self, scope: Scope, at: int, changes: list[RowChange]) -> None:
         """Count changes as if there were no constraint."""
         for name in scope.releases:
             flow, bin_ = self.releases[name].query.kind == "flow", self.releases[name].schedule.bin_at(at)
-            for told in changes:
-                seen: list[tuple[int, Row | None, Row | None]] = [(-1, None, told[2]), (1, None, told[3])]
+            for change in changes:
+                seen: list[tuple[int, Row | None, Row | None]] = [(-1, None, change[2]), (1, None, change[3])]
                 if flow:
-                    seen = [(1, told[2], told[3])] if self.alters(name, told) else []
+                    seen = [(1, change[2], change[3])] if self.alters(name, change) else []
                 for sign, before, after in seen:
                     if (flow or after is not None) and (hit := self.sees[name](before, after)):
                         for j, amount in enumerate(hit[1]):
                             self.true[name, j, bin_, hit[0]] += sign * amount
 
-    def alters(self, name: str, told: Told) -> bool:
+    def alters(self, name: str, change: RowChange) -> bool:
         """Whether a change is one that a flow looks at: of its own columns, if its plan says so."""
-        watched, (_, _, old, new) = self.releases[name].query.watched, told
+        watched, (_, _, old, new) = self.releases[name].query.watched, change
         if watched is None or old is None or new is None:
             return old != new
         return any(old[column] != new[column] for column in watched)
 
     def renew(self, number: int, unit: str, at: int) -> None:
         """A term begins: forget everything of a unit but its rows, which come in the order of their names."""
-        life = self.lives[number, unit]
-        life.moves, life.first, life.label, life.left = 0, None, None, False
+        known = self.units[number, unit]
+        known.changes, known.first, known.label, known.left = 0, None, None, False
         mine = sorted((held.name, n) for n, held in enumerate(self.rows) if held.unit == unit)
         rows = list(self.rows)
         for rank, (_, n) in enumerate(mine):
             self.since[number, rows[n]] = at, rank
 
-    def move(
-        self, number: int, scope: Scope, unit: str, at: int, changes: list[Told], *, renews: bool
+    def enforce(
+        self, number: int, scope: Scope, unit: str, at: int, changes: list[RowChange], *, renews: bool
     ) -> None:
         """What becomes of one unit in one scope."""
-        life = self.lives[number, unit]
-        view = self.view(number, scope, unit, at, changes)
-        if renews and view:
-            life.first = at
+        known = self.units[number, unit]
+        found = self.contribution(number, scope, unit, at, changes)
+        if renews and found:
+            known.first = at
             if scope.by:
-                life.label = str(self.counted[0][scope.by] or "")
+                known.label = str(self.contributing[0][scope.by] or "")
         flows: list[tuple[str, int, tuple[int, ...]]] = []
         for name in scope.releases:
             if self.releases[name].query.kind == "flow":
                 hits = [
-                    (told[0], *hit)
-                    for told in changes
-                    if self.alters(name, told) and (hit := self.sees[name](*told[2:])) and any(hit[1])
+                    (change[0], *hit)
+                    for change in changes
+                    if self.alters(name, change) and (hit := self.sees[name](*change[2:])) and any(hit[1])
                 ]
                 flows += [(name, cell, amounts) for _, cell, amounts in sorted(hits)[: self.program.max_rows]]
         if renews:  # it depends on the row of the term before
             flows = []
-        changed = (view != life.raw and not renews) or bool(flows)
-        life.raw = view
+        changed = (found != known.raw and not renews) or bool(flows)
+        known.raw = found
         due = self.due(number, unit) == at
         if not changed and not due and not renews:
             return
         if changed:
-            if life.first is None:
-                life.first = at
+            if known.first is None:
+                known.first = at
                 if scope.by:
                     labels = (
                         (place, str((new or old or {})[scope.by] or "")) for place, _, old, new in changes
                     )
-                    life.label = min(labels)[1]
-            life.moves += 1
-        limit = self.limit(scope, life.label)
+                    known.label = min(labels)[1]
+            known.changes += 1
+        allowance = self.allowance(scope, known.label)
         due = due or self.due(number, unit) == at
-        if renews and (limit is None or life.first is None):
-            view, flows = {}, []
-        elif limit is None or life.left:
+        if renews and (allowance is None or known.first is None):
+            found, flows = {}, []
+        elif allowance is None or known.left:
             return
         else:
-            over = limit.at_most is not None and life.moves > limit.at_most
-            late = limit.within is not None and at - (life.first or 0) > limit.within
+            over = allowance.at_most is not None and known.changes > allowance.at_most
+            late = allowance.within is not None and at - (known.first or 0) > allowance.within
             if over or late:
                 return
-            if scope.retire and (due or life.moves == limit.at_most):
-                view, life.left = {}, True
+            if scope.retire and (due or known.changes == allowance.at_most):
+                found, known.left = {}, True
         for name, cell, amounts in flows:
             release = self.releases[name]
-            spot = release.schedule.bin_at(at)
-            turns = self.clips[name, unit, spot, self.term]
-            turns.add(at)
-            if release.clip is None or len(turns) <= release.clip:
+            bin_ = release.schedule.bin_at(at)
+            instants = self.clips[name, unit, bin_, self.term]
+            instants.add(at)
+            if release.clip is None or len(instants) <= release.clip:
                 for j, amount in enumerate(amounts):
                     self.add(unit, (name, j, cell), at, amount)
-        for key in sorted(view.keys() | life.view.keys()):
-            self.add(unit, key, at, view.get(key, 0) - life.view.get(key, 0))
-        life.view = view
+        for key in sorted(found.keys() | known.contribution.keys()):
+            self.add(unit, key, at, found.get(key, 0) - known.contribution.get(key, 0))
+        known.contribution = found
 
-    def view(
-        self, number: int, scope: Scope, unit: str, at: int, changes: list[Told]
+    def contribution(
+        self, number: int, scope: Scope, unit: str, at: int, changes: list[RowChange]
     ) -> dict[tuple[str, int, int], int]:
         """What a unit contributes: its first rows that contribute."""
         stocks = [name for name in scope.releases if self.releases[name].query.kind == "stock"]
@@ -263,18 +271,18 @@ class Oracle:
         for _, held, _, new in changes:
             if new is None:
                 self.since.pop((number, held), None)
-        view: dict[tuple[str, int, int], int] = defaultdict(int)
+        found: dict[tuple[str, int, int], int] = defaultdict(int)
         present.sort(key=lambda one: one[:2])
-        self.counted = [row for _, _, row in present]
+        self.contributing = [row for _, _, row in present]
         for _, seen, _ in present[: self.program.max_rows]:
             for name, cell, amounts in seen:
                 for j, amount in enumerate(amounts):
-                    view[name, j, cell] += amount
-        return {key: amount for key, amount in view.items() if amount}
+                    found[name, j, cell] += amount
+        return {key: amount for key, amount in found.items() if amount}
 
-    def add(self, unit: str, spot: tuple[str, int, int], at: int, amount: int) -> None:
+    def add(self, unit: str, key: tuple[str, int, int], at: int, amount: int) -> None:
         """Count an accepted change."""
-        name, component, cell = spot
+        name, component, cell = key
         schedule = self.releases[name].schedule
         bin_ = schedule.bin_at(at)
         if amount:

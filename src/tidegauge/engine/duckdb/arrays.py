@@ -144,7 +144,7 @@ class ArrayFold:
         old = _Column.of(known["digest"])
         hard[_places(known["entry"], names)[old.there & (old.numbers >= 0)]] = True
         views = {name: versions.pair(name, changes, known) for name in self._views.views}
-        moved = [
+        changed_in = [
             self._changed(scope, versions, views, counters.filter(pc.equal(counters["scope"], s)), hard)
             for s, scope in enumerate(self._program.scopes)
         ]
@@ -157,10 +157,10 @@ class ArrayFold:
         outside = changes["outside"].to_numpy()
         counts = {"outside_domain": int(outside[plain[units]].sum()) if outside.any() else 0}
         return Folded(
-            totals=list(self._totals(versions, views, moved, plain, reached)),
+            totals=list(self._totals(versions, views, changed_in, plain, reached)),
             entries=rows.select(entries.names).cast(entries),
             gone=pa.table({"entry": names.take(pa.array(versions.unit[gone]))}),
-            units=self._units(versions, moved, plain),
+            units=self._units(versions, changed_in, plain),
             used=arrow_schema(self._views.layout.used).empty_table(),
             counts=counts | self._counts(versions, changes, known, plain),
         ), names.filter(pa.array(hard))
@@ -209,32 +209,32 @@ class ArrayFold:
         starts = np.flatnonzero(np.append([True], unit[1:] != unit[:-1])[: len(unit)])
         lengths = np.diff(np.append(starts, len(unit)))
         place = _places(mine["unit"], versions.names)
-        moves, first = np.zeros(len(hard), np.int64), np.full(len(hard), NEVER)
-        moves[place] = _Column.of(mine["moves"]).numbers
+        earlier, first = np.zeros(len(hard), np.int64), np.full(len(hard), NEVER)
+        earlier[place] = _Column.of(mine["moves"]).numbers
         begun = _Column.of(mine["first"])
         first[place[begun.there]] = begun.numbers[begun.there]
         for name in ("excess", "expires"):
             hard[place[pc.is_valid(mine[name]).to_numpy()]] = True
         own = np.where(first[unit[starts]] == NEVER, instant[starts], first[unit[starts]])
-        ordinal = np.arange(len(unit)) - np.repeat(starts, lengths) + 1 + moves[unit]
+        ordinal = np.arange(len(unit)) - np.repeat(starts, lengths) + 1 + earlier[unit]
         ((_, allowed),) = scope.allowances
-        for most, reach in ((allowed.at_most, ordinal), (allowed.within, instant - np.repeat(own, lengths))):
+        for most, used in ((allowed.at_most, ordinal), (allowed.within, instant - np.repeat(own, lengths))):
             if most is not None:
-                hard[unit[reach > min(most, NEVER)]] = True
+                hard[unit[used > min(most, NEVER)]] = True
         return _Changes(version, unit, starts, ordinal, own)
 
     def _totals(
         self,
         versions: _Versions,
         views: dict[str, tuple[_Column, _Column]],
-        moved: Sequence[_Changes],
+        changed_in: Sequence[_Changes],
         plain: Flags,
         reached: int,
     ) -> Iterator[Total]:
         """The exact change of every cell that changed, per bin, of all releases in their order."""
         earliest = int(versions.instant.min(initial=reached))
         for stock in self._views.stocks:
-            scopes = zip(moved, self._program.scopes, strict=True)
+            scopes = zip(changed_in, self._program.scopes, strict=True)
             mine = [one.version[plain[one.unit]] for one, scope in scopes if stock.name in scope.releases]
             at = np.concatenate([np.empty(0, np.intp), *mine])
             bins = list(stock.schedule.covering(min(earliest, reached), reached))
@@ -250,15 +250,15 @@ class ArrayFold:
                     ((place * width + now.numbers - least)[now.there], amount[now.there], 1),
                     ((place * width + was.numbers - least)[was.there], before[was.there], -1),
                 ])  # fmt: skip
-                for spot, total in sums:
-                    bin_, index = divmod(spot, width)
+                for number, total in sums:
+                    bin_, index = divmod(number, width)
                     yield Total(stock.name, j, bins[bin_][0], index + least, total)
 
-    def _units(self, versions: _Versions, moved: Sequence[_Changes], plain: Flags) -> pa.Table:
+    def _units(self, versions: _Versions, changed_in: Sequence[_Changes], plain: Flags) -> pa.Table:
         """The new counters."""
         schema = arrow_schema(self._views.layout.units)
         tables = [schema.empty_table()]
-        for s, one in enumerate(moved):
+        for s, one in enumerate(changed_in):
             units = one.unit[one.starts]
             mine = plain[units]
             last = np.append(one.starts[1:], len(one.unit))[: len(units)] - 1
@@ -311,16 +311,16 @@ def _flags(column: pa.ChunkedArray) -> Flags:
 def _sums(parts: Sequence[tuple[Ints, Ints, int]]) -> Iterator[tuple[int, int]]:
     """(place, sum) of signed values, in the order of places; sums that are 0 are left out."""
     size = 1 + max(int(places.max(initial=-1)) for places, _, _ in parts)
-    spots = None
+    distinct = None
     if size > _DENSE:
-        spots = np.unique(np.concatenate([places for places, _, _ in parts]))
-        size = len(spots)
+        distinct = np.unique(np.concatenate([places for places, _, _ in parts]))
+        size = len(distinct)
     high, low = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for places, values, sign in parts:
-        index = places if spots is None else np.searchsorted(spots, places)
+        index = places if distinct is None else np.searchsorted(distinct, places)
         np.add.at(high, index, sign * (values >> _HALF))
         np.add.at(low, index, sign * (values & _LOW))
-    for spot in np.flatnonzero((high != 0) | (low != 0)).tolist():
-        total = (int(high[spot]) << _HALF) + int(low[spot])
+    for number in np.flatnonzero((high != 0) | (low != 0)).tolist():
+        total = (int(high[number]) << _HALF) + int(low[number])
         if total:
-            yield spot if spots is None else int(spots[spot]), total
+            yield number if distinct is None else int(distinct[number]), total

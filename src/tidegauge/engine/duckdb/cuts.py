@@ -91,7 +91,7 @@ class Cuts:
 
     @staticmethod
     def _frozen(s: int, changes: str, columns: str, also: str = "") -> str:
-        """SQL: the changes beyond the limits of the variants that freeze."""
+        """SQL: the changes beyond the constraints of the variants that freeze."""
         return f"""
             SELECT variant, {columns}, instant, amount
             FROM {changes} JOIN rules_{s} AS rule ON rule.label IS NOT DISTINCT FROM {changes}.label
@@ -188,7 +188,7 @@ class Cuts:
                     AS clip(release, first_read, stride, readings, step, most, span)
             ), net AS (
                 SELECT {who}, cell, bin, sum(amount) AS amount FROM ({stocks}) GROUP BY ALL
-            ), moved AS (
+            ), shifted AS (
                 SELECT {who}, cell, bin, sum(amount) AS amount FROM (
                     SELECT * FROM net
                     UNION ALL SELECT {who}, cell, bin + span, -amount FROM net JOIN clip USING (release)
@@ -199,7 +199,7 @@ class Cuts:
                            * (abs(sum(amount) OVER so_far) // step))::HUGEINT AS off,
                        {read.format("coalesce(lead(bin) OVER so_far, first_read + stride * readings)")}
                            - {read.format("bin")} AS long, most
-                FROM moved JOIN clip USING (release)
+                FROM shifted JOIN clip USING (release)
                 WINDOW so_far AS (PARTITION BY {who}, cell ORDER BY bin)
             ), norms AS (
                 SELECT {who}, any_value(most) AS most, sum(off * off * long)::HUGEINT AS norm,

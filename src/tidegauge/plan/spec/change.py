@@ -43,13 +43,13 @@ def _differences(old: Json, new: Json, written: Json, place: tuple[str, ...], di
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         besides = written if isinstance(written, Mapping) else {}
         for name in sorted(old.keys() | new.keys()):
-            spot = (*place, name)
+            own = (*place, name)
             if name not in new:
-                yield f"{'.'.join(spot)}: was removed"
+                yield f"{'.'.join(own)}: was removed"
             elif name in old:
-                yield from _differences(old[name], new[name], besides.get(name), spot, dialect)
+                yield from _differences(old[name], new[name], besides.get(name), own, dialect)
             elif name in besides:
-                yield f"{'.'.join(spot)}: was added"
+                yield f"{'.'.join(own)}: was added"
     elif old != new and not (_is_select(place) and _same_select(str(old), str(new), dialect)):
         yield f"{'.'.join(place)}: was changed{_from_to(place, old, new)}"
 

@@ -123,14 +123,14 @@ def _source_of(kind: str = "") -> type[BaseModel] | None:
 
 def _keys_at(model: type[BaseModel], place: list[str]) -> list[str]:
     """The keys that this table may have."""
-    spot: Any = model
+    table: Any = model
     for part in place:
-        fields = getattr(spot, "model_fields", {})
-        spot = next(
+        fields = getattr(table, "model_fields", {})
+        table = next(
             (_model_in(field.annotation) for name, field in fields.items() if part in (name, field.alias)),
-            spot,
+            table,
         )
-    return [field.alias or name for name, field in getattr(spot, "model_fields", {}).items()]
+    return [field.alias or name for name, field in getattr(table, "model_fields", {}).items()]
 
 
 def _model_in(annotation: Any) -> Any:

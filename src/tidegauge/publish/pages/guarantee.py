@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.layout import frame
-from tidegauge.publish.pages.words import limits, unit_word
+from tidegauge.publish.pages.words import constraint_sentences, unit_word
 from tidegauge.publish.view import half_text, titled
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _lay(promise: Guarantee, unit: str) -> Markup:
             "section",
             tag("h2", "What is protected"),
             tag("p", _protected(promise, unit)),
-            tag("ul", (tag("li", words) for words in limits(promise.constraint, unit)))
+            tag("ul", (tag("li", words) for words in constraint_sentences(promise.constraint, unit)))
             if promise.constraint
             else None,
         ),

@@ -1,4 +1,4 @@
-"""Words for lay readers: what a unit is called, and what limits its changes."""
+"""Words for lay readers: what a unit is called, and how its constraint reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def singular(word: str) -> str:
     return word
 
 
-def limits(constraint: JsonObject, unit: str) -> list[str]:
+def constraint_sentences(constraint: JsonObject, unit: str) -> list[str]:
     """The constraint as sentences."""
     found = []
     at_most, within = constraint.get("at_most"), _duration(constraint.get("within"))

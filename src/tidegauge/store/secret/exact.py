@@ -67,7 +67,7 @@ class ExactSums:
         dropped = _by_release(total for part in result.folded for total in part.dropped)
         for release in sorted({*accepted, *dropped, *measured}):
             sums: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
-            known = ((spot, amounts) for spot, amounts in (self.of(release) or {}).items())
+            known = ((key, amounts) for key, amounts in (self.of(release) or {}).items())
             fresh = ((_spot(one), (one.amount, 0)) for one in accepted.get(release, ()))
             lost = ((_spot(one), (0, one.amount)) for one in dropped.get(release, ()))
             for part in (known, fresh, lost):
@@ -90,8 +90,8 @@ class ExactSums:
 
     def _set(self, release: str, sums: dict[tuple[int, int, int], list[int]]) -> None:
         rows = [
-            [*spot, *(str(amount).rjust(self._width) for amount in amounts)]
-            for spot, amounts in sorted(sums.items())
+            [*key, *(str(amount).rjust(self._width) for amount in amounts)]
+            for key, amounts in sorted(sums.items())
             if any(amounts)
         ]
         self._secrets.set(_key(release), rows)

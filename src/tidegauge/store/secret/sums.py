@@ -36,14 +36,14 @@ class Sums:
     def add(self, totals: Iterable[Total]) -> None:
         """Add to what is there; inside the tick's transaction."""
         for total in totals:
-            spot = self._spot(total)
+            key = self._key(total)
             row = self._db.execute(
-                "SELECT amount FROM totals WHERE release = ? AND component = ? AND bin = ? AND cell = ?", spot
+                "SELECT amount FROM totals WHERE release = ? AND component = ? AND bin = ? AND cell = ?", key
             ).fetchone()
-            before = self._opened(*spot, row[0])[2] if row else 0
-            amount = self._amount(spot, total, total.amount + before)
-            self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*spot, amount))
-            self._digests.changed("totals", old=(*spot, row[0]) if row else None, new=(*spot, amount))
+            before = self._opened(*key, row[0])[2] if row else 0
+            amount = self._amount(key, total, total.amount + before)
+            self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*key, amount))
+            self._digests.changed("totals", old=(*key, row[0]) if row else None, new=(*key, amount))
 
     def since(self, release: str, first: int) -> dict[tuple[int, int, int], int]:
         """Sums of all bins from this one on, by (component, bin, cell); absent is 0."""
@@ -51,8 +51,8 @@ class Sums:
             "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin >= ?", (release, first)
         )
         found = {}
-        for part, bin_, spot, sealed in rows:
-            component, cell, amount = self._opened(release, part, bin_, spot, sealed)
+        for part, bin_, token, sealed in rows:
+            component, cell, amount = self._opened(release, part, bin_, token, sealed)
             found[component, bin_, cell] = amount
         return found
 
@@ -106,25 +106,25 @@ class Sums:
             found[_OLDER.get(name, name)] += amount
         return dict(sorted(found.items()))
 
-    def _spot(self, total: Total) -> tuple[str, int, int, Any]:
+    def _key(self, total: Total) -> tuple[str, int, int, Any]:
         """The key of a sum."""
         if self._cipher is None:
             return total.release, total.component, total.bin, total.cell
         token = self._cipher.token("totals", total.release, total.component, total.bin, total.cell)
         return total.release, 0, total.bin, token
 
-    def _amount(self, spot: tuple[str, int, int, Any], total: Total, amount: int) -> str | bytes:
+    def _amount(self, key: tuple[str, int, int, Any], total: Total, amount: int) -> str | bytes:
         if self._cipher is None:
             return str(amount)
-        return self._cipher.seal(_place(*spot), [total.component, total.cell, amount])
+        return self._cipher.seal(_place(*key), [total.component, total.cell, amount])
 
-    def _opened(self, release: str, part: int, bin_: int, spot: Any, stored: Any) -> tuple[int, int, int]:
+    def _opened(self, release: str, part: int, bin_: int, token: Any, stored: Any) -> tuple[int, int, int]:
         """(component, cell, amount) of a row."""
         if self._cipher is None:
-            return part, spot, int(stored)
-        component, cell, amount = self._cipher.open(_place(release, part, bin_, spot), stored)
+            return part, token, int(stored)
+        component, cell, amount = self._cipher.open(_place(release, part, bin_, token), stored)
         return component, cell, amount
 
 
-def _place(release: str, part: int, bin_: int, spot: bytes) -> bytes:
-    return b"\0".join([b"totals", release.encode(), str(part).encode(), str(bin_).encode(), spot])
+def _place(release: str, part: int, bin_: int, token: bytes) -> bytes:
+    return b"\0".join([b"totals", release.encode(), str(part).encode(), str(bin_).encode(), token])
