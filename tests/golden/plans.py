@@ -23,11 +23,13 @@ EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 NOW: Final = 1_790_000_000_000_000
 """The time of planning, from which schedules without a start begin."""
 PLANS: Final = ("debezium", "demo", "hospital", "local_survey", "sqlite_app")
-"""Those that need no server; examples/postgres needs one."""
+"""Those that need no server."""
+SCHEMAS: Final = {"docker": "clinic.sql", "postgres": "schema.sql"}
+"""Those that need a server, and the statements that make its table."""
 
 
 def of_plan(name: str, folder: Path) -> dict[str, Any]:
-    """The plan of an example, or of the demo, with the declaration that stands in its folder."""
+    """The plan of an example, or of the demo, with the declaration in its folder."""
     here = folder / name
     if name == "local_survey":
         return _survey(folder)
@@ -46,16 +48,16 @@ def of_plan(name: str, folder: Path) -> dict[str, Any]:
     return planned(open_gauge(here / "tidegauge.toml", now=lambda: NOW))
 
 
-def of_postgres(server: Server, folder: Path) -> dict[str, Any]:
-    """The plan of the example that needs a server."""
-    dsn = server.database("golden_example")
+def of_postgres(server: Server, name: str, folder: Path) -> dict[str, Any]:
+    """The plan of an example that needs a server."""
+    dsn = server.database(f"golden_{name}")
     import psycopg
 
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute((EXAMPLES / "postgres" / "schema.sql").read_bytes())
+        connection.execute((EXAMPLES / name / SCHEMAS[name]).read_bytes())
     os.environ["DATABASE_URL"] = dsn
     try:
-        return of_plan("postgres", folder)
+        return of_plan(name, folder)
     finally:
         del os.environ["DATABASE_URL"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.golden.plans import PLANS, of_plan, of_postgres
+from tests.golden.plans import PLANS, SCHEMAS, of_plan, of_postgres
 from tests.golden.sources import KINDS, of_source
 from tests.golden.sources import of_postgres as postgres_source
 from tests.golden.strategies import CONSTRAINTS, STRATEGIES, of_constraint, of_strategy
@@ -31,4 +31,5 @@ def with_server(server: Server) -> dict[tuple[str, str], Callable[[Path], dict[s
     def source(folder: Path) -> dict[str, Any]:
         return postgres_source(server.database("golden_source"), folder)
 
-    return {("plans", "postgres"): partial(of_postgres, server), ("sources", "postgres"): source}
+    plans = {("plans", name): partial(of_postgres, server, name) for name in SCHEMAS}
+    return {**plans, ("sources", "postgres"): source}

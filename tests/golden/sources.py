@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pyarrow as pa
+import pyarrow.csv
 from pyarrow import parquet
 
 from tests.golden.dump import Exact, Seeded, dumped, readings
@@ -157,23 +158,41 @@ class Debezium:
                 file.write(json.dumps(event) + "\n")
 
 
-class SnapshotsParquet:
-    """A parquet file that is written whole every day."""
+class _Snapshots:
+    """A file that is written whole every day."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path, self.rows = folder / "t.parquet", dict[int, Row]()
-        self.declared: Row = {"kind": "snapshots", "of": "parquet", "path": "t.parquet", "table": "t",
+    def __init__(self, folder: Path, form: str) -> None:
+        self.path, self._rows = folder / f"t.{form}", dict[int, Row]()
+        self.declared: Row = {"kind": "snapshots", "of": form, "path": f"t.{form}", "table": "t",
                               "entry": "id",
                               **UNIT}  # fmt: skip
 
+    def rows(self, changes: Day) -> pa.Table:
+        """The rows after these changes as well."""
+        for key, _, after in changes:
+            self._rows.pop(key, None)
+            self._rows |= {} if after is None else {key: after}
+        kinds = pa.schema({"id": pa.int64(), "person": pa.string(), "ward": pa.string(), "age": pa.int64()})
+        return pa.Table.from_pylist([{"id": key, **row} for key, row in self._rows.items()], kinds)
+
+
+class SnapshotsParquet(_Snapshots):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "parquet")
+
     def write(self, day: int, changes: Day) -> None:
         del day
-        for key, _, after in changes:
-            self.rows.pop(key, None)
-            self.rows |= {} if after is None else {key: after}
-        kinds = pa.schema({"id": pa.int64(), "person": pa.string(), "ward": pa.string(), "age": pa.int64()})
-        rows = [{"id": key, **row} for key, row in self.rows.items()]
-        parquet.write_table(pa.Table.from_pylist(rows, kinds), self.path)
+        parquet.write_table(self.rows(changes), self.path)
+
+
+class SnapshotsCsv(_Snapshots):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "csv")
+        self.declared |= {"types": {"id": "integer", "age": "integer"}}
+
+    def write(self, day: int, changes: Day) -> None:
+        del day
+        pyarrow.csv.write_csv(self.rows(changes), self.path)
 
 
 class _Database:
@@ -303,6 +322,7 @@ KINDS: Final[dict[str, Callable[[Path], Any]]] = {
     "files_jsonl": JsonLines,
     "files_parquet": ParquetFiles,
     "debezium": Debezium,
+    "snapshots_csv": SnapshotsCsv,
     "snapshots_parquet": SnapshotsParquet,
     "snapshots_sqlite": SnapshotsSqlite,
     "history": History,

@@ -1,4 +1,4 @@
-"""Every strategy, pinned with all its parameters, over one small life; noise from a seed, then none."""
+"""Every strategy, pinned with all its parameters, over one small log; noise from a seed, then none."""
 
 from __future__ import annotations
 
@@ -108,6 +108,8 @@ STRATEGIES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     "epochs": ({"name": "epochs", "start": 4, "branching": 0, "pure": 0}, GAUSSIAN, EVER),
     "epochs_pure": ({"name": "epochs", "start": 4, "branching": 2, "pure": 1}, PURE, EVER),
     "dense": ({"name": "dense"}, GAUSSIAN, RUNNING | {"for": "12 microseconds"}),
+    "levels": ({"name": "levels"}, GAUSSIAN, RUNNING),
+    "levels_pure": ({"name": "levels"}, PURE, EVER),
 }
 """Name -> the pinned strategy, the budget, the schedule.
 A dense strategy has no parameters to be pinned by."""
@@ -117,22 +119,29 @@ CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
     "retire": {"at_most": 3, "on_excess": "retire"},
     "within": {"within": "9 microseconds"},
     "both": {"at_most": 3, "within": "12 microseconds"},
+    "renews": {"at_most": 2, "renews": "10 microseconds"},
+    "renews_retire": {
+        "at_most": 2,
+        "within": "6 microseconds",
+        "on_excess": "retire",
+        "renews": "8 microseconds",
+    },
     "cases": {"by": "ward", "cases": {"a": {"at_most": 2}, "b": {"at_most": 4, "within": "20 microseconds"}}},
 }
 
 
-def life() -> list[tuple[Any, ...]]:
-    """Thirteen patients who come, move and go, four changes an instant, some of them late."""
-    log, wards = [], ["a", "b", None]
+def log() -> list[tuple[Any, ...]]:
+    """Thirteen patients who enter, change wards and leave, four changes an instant, some of them late."""
+    changes, wards = [], ["a", "b", None]
     for number in range(120):
         time, key = number // 4 + 1 - 3 * (number % 17 == 9), f"p{number * 7 % 13}"
         row = {"ward": wards[number * 5 % 3], "age": number * 31 % 100}
-        log.append((max(1, time), key, None if number % 5 == 4 else row))
-    return log
+        changes.append((max(1, time), key, None if number % 5 == 4 else row))
+    return changes
 
 
 def _gauge(folder: Path, sampler: object, **declared: Any) -> Gauge:
-    source = Script(columns=COLUMNS, changes=life(), size=25)
+    source = Script(columns=COLUMNS, changes=log(), size=25)
     options: dict[str, Any] = {"now": Clock(31), "sampler": sampler, "store": folder / "store.db"}
     return Gauge(source=source, **options, **declared)
 
@@ -170,7 +179,8 @@ def _twice(folder: Path, declared: dict[str, Any]) -> dict[str, Any]:
 def of_strategy(name: str, folder: Path) -> dict[str, Any]:
     """One strategy, for a count by group and a sum."""
     strategy, budget, schedule = STRATEGIES[name]
-    declared = {"constraint": FREEZE, "budget": budget, "releases": _releases(strategy, schedule)}
+    constraint = CONSTRAINTS["renews"] if strategy["name"] == "levels" else FREEZE
+    declared = {"constraint": constraint, "budget": budget, "releases": _releases(strategy, schedule)}
     found = _twice(folder / name, declared)
     if name == "dense":  # its matrix is the result of a search: the last bits depend on the machine
         found = _without_the_matrix(found)

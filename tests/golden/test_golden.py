@@ -12,17 +12,21 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.golden.compare import differences, plain, read
-from tests.golden.plans import EXAMPLES
+from tests.golden.plans import EXAMPLES, SCHEMAS
 from tests.golden.record import RUNS, with_server
+from tests.golden.sources import KINDS
+from tests.golden.strategies import STRATEGIES
 from tests.servers.postgres import Server, binaries
 from tests.shared_plans import shared_plans
 from tidegauge.cli import app
+from tidegauge.mechanism import registry as mechanism
+from tidegauge.model.kinds import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SERVED = ("plans.postgres", "sources.postgres")
+SERVED = (*(f"plans.{name}" for name in SCHEMAS), "sources.postgres")
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +62,21 @@ def test_everything_recorded_is_compared() -> None:
 
 
 def test_every_example_has_its_plan_recorded() -> None:
-    folders = {path.parent.name for path in EXAMPLES.glob("*/README.md")}
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
     assert set(read("plans")) == {"demo", *folders - {"paper"}}  # its scripts declare no gauge
+
+
+def test_every_strategy_is_recorded() -> None:
+    assert {str(one["name"]) for one, _, _ in STRATEGIES.values()} == set(mechanism.STRATEGIES.names())
+
+
+def test_every_kind_of_source_is_recorded(tmp_path: Path) -> None:
+    recorded = {"postgres"}
+    for name, make in KINDS.items():
+        (tmp_path / name).mkdir()
+        declared = make(tmp_path / name).declared
+        recorded |= {declared["kind"]} if isinstance(declared, dict) else set()
+    assert recorded == set(SOURCES.names()) - {"spark"}  # tests/engine/spark compares it with files
 
 
 def test_the_verb_prints_the_recorded_plan(tmp_path: Path) -> None:
@@ -74,7 +91,7 @@ def test_every_kind_of_source_publishes_the_same() -> None:
     """But those that deliver changes of one moment in the order of their keys:
     which of too many rows count differs."""
     sources = read("sources")
-    by_key = {"snapshots_parquet", "snapshots_sqlite", "history"}
+    by_key = {"snapshots_csv", "snapshots_parquet", "snapshots_sqlite", "history"}
     for group in (by_key, sources.keys() - by_key - {"postgres"}):
         first, *others = sorted(group)
         for other in others:

@@ -37,7 +37,7 @@ def main(asked: list[str]) -> None:
         if server is not None:
             server.stop()
     if server is None:
-        print("No PostgreSQL here: plans.postgres and sources.postgres stay as they were.")
+        print("No PostgreSQL here: what needs it stays as it was.")
     for file, runs_of_file in known.items():
         write(file, dict(sorted(runs_of_file.items())))
 
