@@ -140,7 +140,9 @@ class Memory:
         return iter(self.pending)
 
     def keys(self, names: Any) -> dict[str, Any]:
-        return {key: json.loads(told) for key, told in self.records.items() if names is None or key in names}
+        return {
+            key: json.loads(record) for key, record in self.records.items() if names is None or key in names
+        }
 
     def any_keys(self) -> bool:
         return bool(self.records)

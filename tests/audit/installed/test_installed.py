@@ -8,7 +8,7 @@ import pytest
 
 from tidegauge.audit.findings import Discrepancy
 from tidegauge.audit.installed import random_gauges
-from tidegauge.audit.installed.chosen import check_draw
+from tidegauge.audit.installed.choice import check_draw
 from tidegauge.audit.installed.published import check_intervals, check_without_noise
 from tidegauge.audit.installed.random_gauges import RandomGauge, check_random
 from tidegauge.mechanism.noise.samplers import SecureSampler

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.findings import require
 from tidegauge.audit.installed.arithmetic import ARITHMETIC
-from tidegauge.audit.installed.aside import ASIDE
 from tidegauge.audit.installed.calendars import CALENDARS
-from tidegauge.audit.installed.chosen import choice_checks
+from tidegauge.audit.installed.choice import choice_checks
+from tidegauge.audit.installed.clock_and_noise import CLOCK_AND_NOISE
 from tidegauge.audit.installed.definitions import DEFINITIONS
 from tidegauge.audit.installed.exercises import COUNT, EXERCISES, Exercise, toggles
 from tidegauge.audit.installed.growth import GROWTH
+from tidegauge.audit.installed.keys_and_terms import KEYS_AND_TERMS
 from tidegauge.audit.installed.many_rows import check_many_rows
 from tidegauge.audit.installed.operators import OPERATORS
-from tidegauge.audit.installed.passages import PASSAGES
+from tidegauge.audit.installed.public_file import PUBLIC_FILE
 from tidegauge.audit.installed.published import published_checks
 from tidegauge.audit.installed.queries import check_queries
 from tidegauge.audit.installed.random_gauges import oracle_checks
+from tidegauge.audit.installed.rare_exercises import RARE_EXERCISES
 from tidegauge.audit.installed.responses import response_checks
 from tidegauge.audit.installed.sealed import sealed_checks
-from tidegauge.audit.installed.shown import SHOWN
-from tidegauge.audit.installed.situations import SITUATIONS
 from tidegauge.audit.installed.stores import STORES
 from tidegauge.audit.installed.strategies import check_strategy, strategy_checks
 from tidegauge.audit.local.surveys import survey_checks
@@ -136,14 +136,14 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     """All of them.  `alpha`: the chance of a false alarm that they may have together."""
     found: dict[str, Callable[[], object]] = {**DEFINITIONS, **CALENDARS, **ARITHMETIC}
     found |= {name: partial(check_strategy, kind) for name, kind in strategy_checks().items()}
-    small = {**EXERCISES, **SITUATIONS, **PASSAGES}
+    small = {**EXERCISES, **RARE_EXERCISES, **KEYS_AND_TERMS}
     found |= {name: exercise.check for name, exercise in small.items()}
     found |= reader_checks(small)
     found |= oracle_checks()
     found |= published_checks(alpha / 10)
     found |= STORES | sealed_checks()
     found |= GROWTH
-    found |= {**OPERATORS, **ASIDE, **SHOWN, **notation_checks(), **response_checks()}
+    found |= {**OPERATORS, **CLOCK_AND_NOISE, **PUBLIC_FILE, **notation_checks(), **response_checks()}
     found |= choice_checks(alpha / 20)
     found |= survey_checks(alpha / 20)
     for name in _PAST:

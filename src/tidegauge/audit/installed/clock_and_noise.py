@@ -139,7 +139,7 @@ def check_many_places() -> None:
         )
 
 
-ASIDE: dict[str, Callable[[], None]] = {
+CLOCK_AND_NOISE: dict[str, Callable[[], None]] = {
     "a clock that jumps": check_clock,
     "noise that a tick shares": check_pool,
     "shared noise is erased": check_erased,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.installed.exercises import COUNT, HERE, OWN, PLAIN, SHARED, Exercise, life
-from tidegauge.audit.installed.situations import EACH, FINER
+from tidegauge.audit.installed.rare_exercises import EACH, FINER
 
 if TYPE_CHECKING:
     from tidegauge.audit.worlds.world import Table
@@ -33,7 +33,7 @@ def _replaced_in_a_later_term(table: Table) -> None:
     table.put((35, 35), "k", PLAIN)  # one change too many, until the next term
 
 
-PASSAGES: Final[dict[str, Exercise]] = {
+KEYS_AND_TERMS: Final[dict[str, Exercise]] = {
     "a key that changes before a term begins": Exercise(
         _renamed_in_a_term,
         OWN,

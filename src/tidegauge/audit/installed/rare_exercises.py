@@ -187,7 +187,7 @@ _OFTEN: Final = (9, 16, 27, 200)
 _LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
 _LATEST: Final = {"start": "1970-01-01T00:00:00.000031Z", "for": "30 microseconds"}
 
-SITUATIONS: Final[dict[str, Exercise]] = {
+RARE_EXERCISES: Final[dict[str, Exercise]] = {
     "a constraint that renews": Exercise(
         _renewed, OWN, {"at_most": 1, "renews": "20 microseconds"}, term=(10, 30), sums=(2, 1, -2, 1, -4, 5),
     ),

@@ -101,7 +101,7 @@ def check_hidden() -> None:
         require(found == hidden, "a value that noise hides is shown, or one that it does not hide is not")
 
 
-SHOWN: dict[str, Callable[[], None]] = {
+PUBLIC_FILE: dict[str, Callable[[], None]] = {
     "readings of a public file": check_public_file,
     "values that noise hides": check_hidden,
 }
