@@ -151,7 +151,7 @@ BOTH: Final = {"x": [-2, 3]}
 HERE: Final[Row] = {}
 
 
-def life(*changes: tuple[int, str, Mapping[str, object] | None]) -> Callable[[Table], None]:
+def with_changes(*changes: tuple[int, str, Mapping[str, object] | None]) -> Callable[[Table], None]:
     """One other unit, and these changes: (time, key, what the new row has, or None for a deletion)."""
 
     def happen(table: Table) -> None:
@@ -167,17 +167,17 @@ def life(*changes: tuple[int, str, Mapping[str, object] | None]) -> Callable[[Ta
 
 def toggles(*times: int) -> Callable[[Table], None]:
     """A row that is inserted and deleted in turn."""
-    return life(*((at, "k", None if n % 2 else HERE) for n, at in enumerate(times)))
+    return with_changes(*((at, "k", None if n % 2 else HERE) for n, at in enumerate(times)))
 
 
 def groups(*times: int) -> Callable[[Table], None]:
     """A row that changes between two groups."""
-    return life(*((at, "k", {"s": "ab"[n % 2]}) for n, at in enumerate(times)))
+    return with_changes(*((at, "k", {"s": "ab"[n % 2]}) for n, at in enumerate(times)))
 
 
 def hits(*times: int) -> Callable[[Table], None]:
     """A row that is updated at these times."""
-    return life(*((at, "k", {"x": at}) for at in times))
+    return with_changes(*((at, "k", {"x": at}) for at in times))
 
 
 def sliding(strategy: Mapping[str, object], readings: int = 2) -> dict[str, object]:
@@ -300,22 +300,22 @@ EXERCISES: Final[dict[str, Exercise]] = {
     ),
     "changes of group": Exercise(groups(5, 15, 25, 35), GROUPED),
     "values far from zero": Exercise(
-        life((5, "k", {"x": 100}), (15, "k", None), (25, "k", {"x": 990}), (35, "k", None)),
+        with_changes((5, "k", {"x": 100}), (15, "k", None), (25, "k", {"x": 990}), (35, "k", None)),
         SUM | {"bounds": {"x": [50, 100]}},
     ),
     "values of both signs": Exercise(
-        life((5, "k", {"x": 99}), (15, "k", {"x": -99}), (25, "k", {"x": 3}), (35, "k", {"x": -2})), OWN
+        with_changes((5, "k", {"x": 99}), (15, "k", {"x": -99}), (25, "k", {"x": 3}), (35, "k", {"x": -2})), OWN
     ),
     "a flow, all changes in one window": Exercise(hits(11, 12, 13, 14, 15), FLOW),
     "a flow that is clipped": Exercise(
         hits(3, 4, 11, 12, 13, 21, 22, 31, 32, 41, 42, 51, 52, 53), FLOW | {"clip": 2}, {"at_most": 40}
     ),
     "a flow of several rows": Exercise(
-        life(*((t, key, {"x": t}) for t in (11, 12, 13, 14) for key in ("k", "l", "m"))),
+        with_changes(*((t, key, {"x": t}) for t in (11, 12, 13, 14) for key in ("k", "l", "m"))),
         FLOW, unit="u", rows=2,
     ),
     "several rows of one unit": Exercise(
-        life(*((t, key, None if t % 2 else HERE) for t in (10, 21, 32, 43) for key in ("k", "l", "m"))),
+        with_changes(*((t, key, None if t % 2 else HERE) for t in (10, 21, 32, 43) for key in ("k", "l", "m"))),
         COUNT, unit="u", rows=2, local=True,
     ),
     "within a time, both ends included": Exercise(
@@ -347,7 +347,7 @@ EXERCISES: Final[dict[str, Exercise]] = {
         {"at_most": 1},
     ),
     "a window that slides, for long": Exercise(
-        life((10, "k", {"s": "a"}), *((11 + 10 * n, "k", {"s": "bca"[n % 3]}) for n in range(15))),
+        with_changes((10, "k", {"s": "a"}), *((11 + 10 * n, "k", {"s": "bca"[n % 3]}) for n in range(15))),
         sliding({"name": "sliding", "span": 2, "stride": 1, "readings": 13}, readings=13)
         | {"groups": {"s": ["a", "b", "c"]}},
         {"within": "150 microseconds"},
@@ -364,7 +364,7 @@ EXERCISES: Final[dict[str, Exercise]] = {
         pure=True, tight=False, least=0.5,
     ),
     "a mean": Exercise(
-        life((5, "k", {"x": 9}), (15, "k", None), (25, "k", {"x": 1}), (35, "k", None)),
+        with_changes((5, "k", {"x": 9}), (15, "k", None), (25, "k", {"x": 1}), (35, "k", None)),
         {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [1, 9]}}, tight=False, least=0.6,
     ),
     "a late change": Exercise(_late, COUNT, unit=None, sums=(0, 0, 1, 0, 0, 0)),

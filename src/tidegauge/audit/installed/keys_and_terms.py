@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.audit.installed.exercises import COUNT, HERE, OWN, PLAIN, SHARED, Exercise, life
+from tidegauge.audit.installed.exercises import COUNT, HERE, OWN, PLAIN, SHARED, Exercise, with_changes
 from tidegauge.audit.installed.rare_exercises import EACH, FINER
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ KEYS_AND_TERMS: Final[dict[str, Exercise]] = {
         sums=(1, 0, 1, -1, 1, 0),
     ),
     "a unit that enters late in a term": Exercise(
-        life((19, "k", HERE)),
+        with_changes((19, "k", HERE)),
         COUNT | FINER,
         {"within": "12 microseconds", "on_excess": "retire", "renews": "20 microseconds"},
         tight=False,
@@ -82,7 +82,7 @@ KEYS_AND_TERMS: Final[dict[str, Exercise]] = {
         sums=(1, 0, 1, -1, 1, 0, 0, -2, 2, 0),
     ),
     "retiring just when a bin ends": Exercise(
-        life((15, "k", HERE)),
+        with_changes((15, "k", HERE)),
         COUNT,
         {"within": "25 microseconds", "on_excess": "retire"},
         passes=EACH,
@@ -91,21 +91,21 @@ KEYS_AND_TERMS: Final[dict[str, Exercise]] = {
         sums=(1, 1, -1, -1, 0, 0),
     ),
     "a mean with shared noise": Exercise(
-        life((5, "k", {"x": 9}), (15, "k", None)),
+        with_changes((5, "k", {"x": 9}), (15, "k", None)),
         {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [1, 9]}, "strategy": SHARED},
         {"at_most": 2},
         pure=True,
         tight=False,
     ),
     "a flow of all that comes and goes": Exercise(
-        life((15, "k", HERE), (25, "k", {"x": 2}), (35, "k", None), (45, "k", HERE)),
+        with_changes((15, "k", HERE), (25, "k", {"x": 2}), (35, "k", None), (45, "k", HERE)),
         {"sql": "SELECT COUNT(*) FROM changes(t)"},
         tight=False,
         least=0.0,
         sums=(1, 1, 0, 1, 1, 0),
     ),
     "a flow of all that comes and goes, of several rows": Exercise(
-        life((15, "k", HERE), (25, "k", {"x": 2}), (35, "k", None), (45, "k", HERE)),
+        with_changes((15, "k", HERE), (25, "k", {"x": 2}), (35, "k", None), (45, "k", HERE)),
         {"sql": "SELECT COUNT(*) FROM changes(t)"},
         unit="u",
         rows=2,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.findings import require
-from tidegauge.audit.installed.exercises import OWN, Exercise, life
+from tidegauge.audit.installed.exercises import OWN, Exercise, with_changes
 from tidegauge.audit.installed.published import Silent
 from tidegauge.audit.readers.readers import opener
 from tidegauge.audit.worlds.rehearsal import MemoryLog, Rehearsal, SetClock, carry_out
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidegauge.audit.replay.pairs import OpenLog
 
-_LOG: Final = life((5, "k", {"x": 1}), (15, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 2}))
+_LOG: Final = with_changes((5, "k", {"x": 1}), (15, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 2}))
 """One other row of value 1, and a row whose values are 1, 3, -2 and 2."""
 _CONSTRAINTS: Final[tuple[tuple[dict[str, object], float, int, int], ...]] = (
     ({"at_most": 1}, 2, 3, 1),

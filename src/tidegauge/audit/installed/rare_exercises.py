@@ -19,8 +19,8 @@ from tidegauge.audit.installed.exercises import (
     groups,
     hierarchy,
     hits,
-    life,
     toggles,
+    with_changes,
 )
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         _renewed, OWN, {"at_most": 1, "renews": "20 microseconds"}, term=(10, 30), sums=(2, 1, -2, 1, -4, 5),
     ),
     "a term from its beginning to its end": Exercise(
-        life((10, "k", HERE), (15, "k", None), (25, "k", HERE), (28, "k", None)), COUNT,
+        with_changes((10, "k", HERE), (15, "k", None), (25, "k", HERE), (28, "k", None)), COUNT,
         {"at_most": 2, "renews": "30 microseconds"},
     ),
     "a constraint that renews, retiring": Exercise(
@@ -216,15 +216,15 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         {"at_most": 1, "renews": "20 microseconds"}, pure=True, term=(10, 30), sums=(0, 0, 0, 1, 0, 0),
     ),
     "a change when a term begins": Exercise(
-        life((13, "k", {"x": 1}), (30, "k", {"x": 3}), (35, "k", {"x": 2})), OWN,
+        with_changes((13, "k", {"x": 1}), (30, "k", {"x": 3}), (35, "k", {"x": 2})), OWN,
         {"at_most": 1, "renews": "20 microseconds"}, tight=False, least=0.0, sums=(1, 1, 2, -1, 0, 0),
     ),
     "a frozen unit that comes back": Exercise(
-        life((13, "k", {"x": 1}), (15, "k", {"x": 3})), OWN, {"at_most": 1, "renews": "20 microseconds"},
+        with_changes((13, "k", {"x": 1}), (15, "k", {"x": 3})), OWN, {"at_most": 1, "renews": "20 microseconds"},
         tight=False, least=0.0, sums=(1, 1, 2, 0, 0, 0),
     ),
     "a flow between two rows": Exercise(
-        life((15, "k", {"s": "b"}), (25, "k", {"s": "a"}), (35, "k", {"s": "b"})),
+        with_changes((15, "k", {"s": "b"}), (25, "k", {"s": "a"}), (35, "k", {"s": "b"})),
         {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"}, {"at_most": 3},
         tight=False, least=0.0, sums=(0, 0, 0, 1, 0, 0),
     ),
@@ -259,7 +259,7 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         toggles(40, 60, 80, 90), COUNT | _sliding(14), {"within": "40 microseconds"},
     ),
     "windows that slide, of several rows": Exercise(
-        life(*((at, key, None if at % 2 else HERE) for at in (26, 37) for key in "klm")),
+        with_changes(*((at, key, None if at % 2 else HERE) for at in (26, 37) for key in "klm")),
         COUNT | _sliding(2), {"at_most": 1}, unit="u", rows=2,
     ),
     "windows that slide over a clip": Exercise(
@@ -275,11 +275,11 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         toggles(5, 15), COUNT | hierarchy(scales="4 4 1"), {"at_most": 1},
     ),
     "three groups in a hierarchy": Exercise(
-        life(*((at, "k", {"s": "abc"[n % 3]}) for n, at in enumerate((5, 15, 25, 35, 45, 55, 58)))),
+        with_changes(*((at, "k", {"s": "abc"[n % 3]}) for n, at in enumerate((5, 15, 25, 35, 45, 55, 58)))),
         GROUPED | {"groups": {"s": ["a", "b", "c"]}} | hierarchy(), {"at_most": 6},
     ),
     "a label with more changes than the first": Exercise(
-        life(*((at, "k", {"x": x, "k": "q"}) for at, x in ((5, 3), (15, -2), (25, 3), (35, -2)))), OWN,
+        with_changes(*((at, "k", {"x": x, "k": "q"}) for at, x in ((5, 3), (15, -2), (25, 3), (35, -2)))), OWN,
         {"by": "k", "cases": {"p": {"at_most": 1}, "q": {"at_most": 3}}},
     ),
     "a flow before the first window of a hierarchy": Exercise(
@@ -325,7 +325,7 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         sums=(0, 0, 0, 3, 0, -3),
     ),
     "values of both signs in three groups of a hierarchy": Exercise(
-        life(*((at, "k", {"s": s, "x": 3}) for at, s in ((5, "a"), (15, "b"), (35, "c"), (45, "a")))),
+        with_changes(*((at, "k", {"s": s, "x": 3}) for at, s in ((5, "a"), (15, "b"), (35, "c"), (45, "a")))),
         {"sql": "SELECT s, SUM(x) FROM t GROUP BY s", "groups": {"s": ["a", "b", "c"]}, "bounds": BOTH}
         | hierarchy(height=3), pure=True,
     ),
@@ -333,7 +333,7 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         toggles(40, 50, 51), COUNT | hierarchy(height=3, load="leaf"), {"within": "10 microseconds"},
     ),
     "noise drawn ahead, and a change in every bin": Exercise(
-        life(*((5 + 10 * n, "k", {"s": "abc"[n % 3]}) for n in range(6))),
+        with_changes(*((5 + 10 * n, "k", {"s": "abc"[n % 3]}) for n in range(6))),
         GROUPED | {"groups": {"s": ["a", "b", "c"]},
                    "strategy": {"name": "ahead", "branching": 2, "height": 2, "bins": BINS, "first": 0}},
         {"at_most": 9}, pure=True,
@@ -342,7 +342,7 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         hits(11, 12, 25), FLOW | {"strategy": SHARED}, {"at_most": 2}, pure=True, tight=False, least=0.6,
     ),
     "values of both signs in groups, without end": Exercise(
-        life((5, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 3})),
+        with_changes((5, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 3})),
         {"sql": "SELECT s, SUM(x) FROM t GROUP BY s", "groups": {"s": ["a", "b"]}, "bounds": BOTH,
          "for": "ever", "strategy": {"name": "epochs", "start": 1, "branching": 0, "pure": 0}},
         {"at_most": 2}, tight=False, least=0.7,
@@ -374,12 +374,12 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         sums=(2, -1, 0, 0, 0, 0), other_sums={"s": (2, -1, 0, 0)},
     ),
     "a release that is added, and a change when it begins": Exercise(
-        life((5, "k", {"x": 1}), (30, "k", {"x": 3}), (35, "k", {"x": 2}), (45, "k", {"x": 1})), OWN,
+        with_changes((5, "k", {"x": 1}), (30, "k", {"x": 3}), (35, "k", {"x": 2}), (45, "k", {"x": 1})), OWN,
         {"at_most": 2}, added={"s": {**OWN, **_LATER}}, tight=False,
         sums=(2, 0, 2, 0, 0, 0), other_sums={"s": (4, -1, 0, 0)},
     ),
     "a release that is added, and begins when a bin has ended": Exercise(
-        life((5, "k", {"x": 1}), (31, "k", {"x": 3}), (35, "k", {"x": 2}), (45, "k", {"x": 1})), OWN,
+        with_changes((5, "k", {"x": 1}), (31, "k", {"x": 3}), (35, "k", {"x": 2}), (45, "k", {"x": 1})), OWN,
         {"at_most": 2}, added={"s": {**OWN, **_LATEST}}, tight=False,
         passes=(9, 30, 200), sums=(2, 0, 0, 2, 0, 0), other_sums={"s": (4, -1, 0, 0)},
     ),

@@ -143,7 +143,7 @@ class TermStatements(Statements):
                         ON change_{s}.instant <= terms.begins AND terms.begins > {BEGINNING}
                     GROUP BY unit, term, release, component, cell HAVING sum(amount) <> 0
                 )
-            ), lives AS (
+            ), unit_terms AS (
                 SELECT everyone.unit, terms.term, begins, ends, fresh,
                        known.unit IS NOT NULL AS recorded,
                        coalesce(known.term = terms.term, false) AS same,
@@ -154,14 +154,14 @@ class TermStatements(Statements):
                 CROSS JOIN terms LEFT JOIN known USING (unit)
                 LEFT JOIN present ON present.unit = everyone.unit AND present.term = terms.term
             ), units AS (
-                SELECT lives.unit, lives.term, begins, ends, fresh, recorded, instant,
+                SELECT unit_terms.unit, unit_terms.term, begins, ends, fresh, recorded, instant,
                        CASE WHEN same THEN moves ELSE 0 END + count(instant) OVER so_far AS ord,
                        coalesce(CASE WHEN same THEN known_first WHEN here THEN begins END,
-                                min(instant) OVER (PARTITION BY lives.unit, lives.term)) AS first,
+                                min(instant) OVER (PARTITION BY unit_terms.unit, unit_terms.term)) AS first,
                        {label} AS label,
                        NOT same OR known_leaves IS NOT NULL AS open
-                FROM lives LEFT JOIN times USING (unit, term) {labels}
-                WINDOW so_far AS (PARTITION BY lives.unit, lives.term ORDER BY instant
+                FROM unit_terms LEFT JOIN times USING (unit, term) {labels}
+                WINDOW so_far AS (PARTITION BY unit_terms.unit, unit_terms.term ORDER BY instant
                                   ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
             ), ruled AS (
                 SELECT units.*, at_most, within,
