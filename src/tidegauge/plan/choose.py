@@ -175,9 +175,9 @@ def options(
     """
     found = candidates(search) if pinned is None else [_pinned(release, pinned, search)]
     made = (_option(release, strategy, exposures, pure=search.pure) for strategy in found)
-    level = search.exposure.returns_after is not None and release.schedule.span is None
+    running = search.exposure.returns_after is not None and release.schedule.span is None
     aim: Aim = "worst" if search.worst else "mean"
-    return sorted(made, key=lambda option: (level and grows(option.growth), option.error(aim)))
+    return sorted(made, key=lambda option: (running and grows(option.growth), option.error(aim)))
 
 
 def grows(growth: Sequence[tuple[int, float]]) -> bool:

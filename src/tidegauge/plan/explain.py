@@ -201,7 +201,7 @@ _FAR: Final = 2
 
 
 def _what(plan: ReleasePlan, series: Series) -> str:
-    if series.level:
+    if series.running:
         return "running total" if plan.release.query.kind == "flow" else "running value"
     return f"{'total' if plan.release.query.kind == 'flow' else 'change'} over {series.window}"
 
@@ -254,11 +254,11 @@ def _growth(chosen: Candidate, candidates: Sequence[Candidate]) -> Iterator[str]
         return
     points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
     yield f"  It has no end, and its error grows: {points} readings."
-    level = next((one for one in candidates if one.growth and not grows(one.growth)), None)
-    if level is not None:
+    bounded = next((one for one in candidates if one.growth and not grows(one.growth)), None)
+    if bounded is not None:
         yield (
-            f"  The error of {level.strategy} stays ± {level.half_width_worst:,.4g} however long it runs: "
-            f"pin it by strategy = '{level.strategy}' for a gauge that runs longer."
+            f"  The error of {bounded.strategy} stays ± {bounded.half_width_worst:,.4g} however long it "
+            f"runs: pin it by strategy = '{bounded.strategy}' for a gauge that runs longer."
         )
 
 

@@ -83,7 +83,7 @@ class Series:
             number += 1
 
     @property
-    def level(self) -> bool:
+    def running(self) -> bool:
         """Whether it is a running value and not a change."""
         return self.window is None
 
@@ -92,7 +92,7 @@ class Series:
         """What those need of it who read it."""
         query = self.plan.release.query
         grids = [component.grid for component in query.components]
-        return outline(query.aggregate, query.kind, query.groups, grids, running=self.level)
+        return outline(query.aggregate, query.kind, query.groups, grids, running=self.running)
 
     def index_of(self, reading: int) -> int:
         """Of its own readings, counted from 0, the one with this reading of the release."""

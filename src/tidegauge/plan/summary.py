@@ -140,7 +140,7 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
     details = [_readings(series)]
     if groups > 1:
         details.insert(0, f"{groups} groups")
-    if not series.level:
+    if not series.running:
         what = "total" if release.query.kind == "flow" else "change"
         details.insert(0, f"{what} over {series.window}")
     if grows(chosen.growth):
@@ -156,7 +156,7 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
     if holds:
         return f"{series.name}: expect {_noise(chosen)} ({holds}){per}, {when}", "; ".join(details)
     size = f"{float(f'{_WITHIN * chosen.half_width_worst:.2g}'):,.4g}"
-    what = "changes" if not series.level and release.query.kind != "flow" else "groups" if per else "values"
+    what = "changes" if not series.running and release.query.kind != "flow" else "groups" if per else "values"
     line = f"{series.name}: expect {_noise(chosen)}{per}, {when}; within 10 % for {what} above {size}"
     return line, "; ".join(details)
 

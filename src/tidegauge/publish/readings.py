@@ -73,7 +73,7 @@ def agree(readings: list[Reading], plan: Plan, wholes: Mapping[str, str]) -> lis
     counts = {
         name
         for name, one in plan.series.items()
-        if one.level and aggregate_of(one.plan.release.query.aggregate).never_negative
+        if one.running and aggregate_of(one.plan.release.query.aggregate).never_negative
     }
     for i, reading in enumerate(found):
         if reading.value is not None and reading.stderr is not None and reading.release in counts:

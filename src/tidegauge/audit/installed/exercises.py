@@ -304,7 +304,8 @@ EXERCISES: Final[dict[str, Exercise]] = {
         SUM | {"bounds": {"x": [50, 100]}},
     ),
     "values of both signs": Exercise(
-        with_changes((5, "k", {"x": 99}), (15, "k", {"x": -99}), (25, "k", {"x": 3}), (35, "k", {"x": -2})), OWN
+        with_changes((5, "k", {"x": 99}), (15, "k", {"x": -99}), (25, "k", {"x": 3}), (35, "k", {"x": -2})),
+        OWN,
     ),
     "a flow, all changes in one window": Exercise(hits(11, 12, 13, 14, 15), FLOW),
     "a flow that is clipped": Exercise(
@@ -315,7 +316,7 @@ EXERCISES: Final[dict[str, Exercise]] = {
         FLOW, unit="u", rows=2,
     ),
     "several rows of one unit": Exercise(
-        with_changes(*((t, key, None if t % 2 else HERE) for t in (10, 21, 32, 43) for key in ("k", "l", "m"))),
+        with_changes(*((t, key, None if t % 2 else HERE) for t in (10, 21, 32, 43) for key in "klm")),
         COUNT, unit="u", rows=2, local=True,
     ),
     "within a time, both ends included": Exercise(

@@ -220,7 +220,8 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         {"at_most": 1, "renews": "20 microseconds"}, tight=False, least=0.0, sums=(1, 1, 2, -1, 0, 0),
     ),
     "a frozen unit that comes back": Exercise(
-        with_changes((13, "k", {"x": 1}), (15, "k", {"x": 3})), OWN, {"at_most": 1, "renews": "20 microseconds"},
+        with_changes((13, "k", {"x": 1}), (15, "k", {"x": 3})), OWN,
+        {"at_most": 1, "renews": "20 microseconds"},
         tight=False, least=0.0, sums=(1, 1, 2, 0, 0, 0),
     ),
     "a flow between two rows": Exercise(
@@ -279,7 +280,8 @@ RARE_EXERCISES: Final[dict[str, Exercise]] = {
         GROUPED | {"groups": {"s": ["a", "b", "c"]}} | hierarchy(), {"at_most": 6},
     ),
     "a label with more changes than the first": Exercise(
-        with_changes(*((at, "k", {"x": x, "k": "q"}) for at, x in ((5, 3), (15, -2), (25, 3), (35, -2)))), OWN,
+        with_changes(*((at, "k", {"x": x, "k": "q"}) for at, x in ((5, 3), (15, -2), (25, 3), (35, -2)))),
+        OWN,
         {"by": "k", "cases": {"p": {"at_most": 1}, "q": {"at_most": 3}}},
     ),
     "a flow before the first window of a hierarchy": Exercise(

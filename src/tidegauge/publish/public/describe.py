@@ -115,7 +115,7 @@ def _release(plan: Plan, series: Series) -> ReleaseInfo:
         every=str(timetable.every),
         window=None if series.window is None else str(series.window),
         count=timetable.count,
-        level=series.level,
+        level=series.running,
         never_negative=series.outline.never_negative,
         strategy=chosen.strategy,
         parameters=dict(chosen.parameters),
@@ -169,7 +169,7 @@ def model_readings(plan: Plan, part: PublicPart) -> tuple[ModelReading, ...]:
 
 def _what(series: Series) -> str:
     flow = series.plan.release.query.kind == "flow"
-    if series.level:
+    if series.running:
         return "running total" if flow else "running value"
     return f"{'total' if flow else 'change'} over {series.window}"
 
