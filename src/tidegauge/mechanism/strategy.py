@@ -97,6 +97,18 @@ def refuse_running_values() -> NoReturn:
     )
 
 
+def refuse_sum_before(first: int, bin_: int, span: int | None) -> None:
+    """Refuse the sum of `span` bins (None: all) up to bin_ where bins before the `first` are not measured."""
+    if first and (span is None or span > bin_):
+        refuse_running_values()
+
+
+def refuse_windows_before(first: int, windows: Windows) -> None:
+    """Refuse windows of which one has the rows that exist at the start, as `refuse_sum_before`."""
+    if first and (windows.after < 0).any():
+        refuse_running_values()
+
+
 class Stream(ABC):
     """Measures from a few integers per cell.  They are as secret as the bins that they replace."""
 

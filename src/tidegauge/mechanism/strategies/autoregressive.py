@@ -20,7 +20,15 @@ from tidegauge.mechanism.decoding.kernel import Kernel
 from tidegauge.mechanism.decoding.sums import Levels
 from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.exposure import in_grid_units, over_cases, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
+from tidegauge.mechanism.strategy import (
+    Exposure,
+    Row,
+    Strategy,
+    StrategyKind,
+    refuse_sum_before,
+    refuse_windows_before,
+    says,
+)
 from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
 
 if TYPE_CHECKING:
@@ -107,8 +115,8 @@ class Autoregressive(Strategy):
         found = float(self._memory) ** np.arange(age, -1, -1.0)
         if span is not None and span <= age:
             found[: age - span + 1] -= float(self._memory) ** np.arange(age - span, -1, -1.0)
-        elif self.first and (span is None or span > bin_):
-            refuse_running_values()
+        else:
+            refuse_sum_before(self.first, bin_, span)
         return found / self.denominator
 
     def decoding(self, cells: int) -> Decoding:
@@ -126,8 +134,7 @@ class Autoregressive(Strategy):
 
     def powers(self, windows: Windows, power: int) -> Floats:
         """Sums over powers of b, for all windows at once."""
-        if self.first and (windows.after < 0).any():
-            refuse_running_values()
+        refuse_windows_before(self.first, windows)
         return self._kernel.powers(windows, power)[:, None]
 
     def equal(self, windows: Windows) -> NDArray[np.int64]:

@@ -22,7 +22,14 @@ from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
-from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, refuse_running_values, says
+from tidegauge.mechanism.strategy import (
+    Row,
+    Strategy,
+    StrategyKind,
+    refuse_sum_before,
+    refuse_windows_before,
+    says,
+)
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
@@ -163,8 +170,7 @@ class Buffered(Strategy):
 
     def weights(self, bin_: int, span: int | None) -> Floats:
         """By the inverse series.  Every row also improves the estimate of the offset."""
-        if self.first and (span is None or span > bin_):
-            refuse_running_values()
+        refuse_sum_before(self.first, bin_, span)
         age = bin_ - self.first
         found = self._level(age)
         if span is not None and span <= age:
@@ -191,8 +197,7 @@ class Buffered(Strategy):
 
     def powers(self, windows: Windows, power: int) -> Floats:
         """Squares in closed form for all windows at once; other powers from the weights."""
-        if self.first and (windows.after < 0).any():
-            refuse_running_values()
+        refuse_windows_before(self.first, windows)
         if power != 2:
             return super().powers(windows, power)
         levels = np.where(windows.after < self.first, self.offset, 0.0)

@@ -12,7 +12,15 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.decoding.kernel import Convolved, Kernel, lag_difference
 from tidegauge.mechanism.exposure import most_changes, over_cases, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
+from tidegauge.mechanism.strategy import (
+    Exposure,
+    Row,
+    Strategy,
+    StrategyKind,
+    refuse_sum_before,
+    refuse_windows_before,
+    says,
+)
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 
 if TYPE_CHECKING:
@@ -151,7 +159,7 @@ class Toeplitz(Strategy):
 
     def weights(self, bin_: int, span: int | None) -> Floats:
         """By the inverse series; there are as many rows as bins."""
-        self._require_initial_load(bin_, span)
+        refuse_sum_before(self.first, bin_, span)
         return lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
 
     def decoding(self, cells: int) -> Convolved:
@@ -164,17 +172,12 @@ class Toeplitz(Strategy):
 
     def powers(self, windows: Windows, power: int) -> Floats:
         """Sums over the inverse series, for all windows at once."""
-        if self.first and (windows.after < 0).any():
-            refuse_running_values()
+        refuse_windows_before(self.first, windows)
         return self._kernel.powers(windows, power)[:, None]
 
     def equal(self, windows: Windows) -> Integers:
         """As many as there are rows, if the series has one size."""
         return self._kernel.equal(windows)
-
-    def _require_initial_load(self, bin_: int, span: int | None) -> None:
-        if self.first and (span is None or span > bin_):
-            refuse_running_values()
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """An upper bound for the rounded coefficients."""

@@ -13,7 +13,7 @@ from tidegauge.mechanism.decoding.sums import Growing, Levels
 from tidegauge.mechanism.decoding.weighted import equal_by_powers
 from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategy import Row, Strategy, refuse_running_values
+from tidegauge.mechanism.strategy import Row, Strategy, refuse_sum_before, refuse_windows_before
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,8 +80,8 @@ class Triangular(Strategy):
         found = self._decoder[age, : age + 1].copy()
         if span is not None and span <= age:
             found[: age - span + 1] -= self._decoder[age - span, : age - span + 1]
-        elif self.first and (span is None or span > bin_):
-            refuse_running_values()
+        else:
+            refuse_sum_before(self.first, bin_, span)
         return found
 
     def decoding(self, cells: int) -> Decoding:
@@ -94,8 +94,7 @@ class Triangular(Strategy):
 
     def powers(self, windows: Windows, power: int) -> Floats:
         """From the inverse of the matrix, some rows at a time."""
-        if self.first and (windows.after < 0).any():
-            refuse_running_values()
+        refuse_windows_before(self.first, windows)
         found, ages, before = np.empty(len(windows)), windows.last - self.first, windows.after - self.first
         for start in range(0, len(windows), _AT_A_TIME):
             some = slice(start, start + _AT_A_TIME)
