@@ -62,7 +62,7 @@ BESIDE: Final = (
     bug("a value of just the length that is left out is not kept", f"{_DUCK}.views:Views.image_value",
         "strlen({value}) >= {", "strlen({value}) > {", "a value of twenty characters that is left out"),
     bug("a history takes the label of the first key", f"{_DUCK}.past.several:Several._labels",
-        "np.lexsort((moves.place[at], unit[at]))", "np.argsort(unit[at], kind='stable')",
+        "np.lexsort((versions.place[at], unit[at]))", "np.argsort(unit[at], kind='stable')",
         "labels that come at one time, a whole history"),
     bug("whose a change is depends on an earlier term", f"{_DUCK}.identity:RowKeys._settle",
         "if self._clock.terms is None or", "if self._clock.terms is not None or",
@@ -103,7 +103,7 @@ BESIDE: Final = (
     bug("a long log is divided by its rows", f"{_DUCK}.engine:DuckEngine._parts", "hash(unit) % {parts}",
         "hash(entry) % {parts}", "random gauges, units of several rows, in small parts"),
     bug("a long history is divided by the places of changes", f"{_DUCK}.past.owners:PastOfUnits._enforced",
-        "if home is None else home", "if home is None else divided(columns['place'], self._moves.parts)",
+        "if home is None else home", "if home is None else divided(columns['place'], self._versions.parts)",
         "random gauges, whole histories of several rows, in small parts"),
     # sources
     bug("PostgreSQL: a unit that was left out is none", f"{_SOURCE}.postgres.rows:Layout._kept",

@@ -24,7 +24,7 @@ _BEGINNING = -(2**63)
 
 
 @dataclass(frozen=True)
-class Steps:
+class RowChanges:
     """Changes of what rows contribute; those of one row are together, in the order of time."""
 
     unit: NDArray[np.int32]
@@ -33,61 +33,65 @@ class Steps:
     was: NDArray[np.int32]
     now: NDArray[np.int32]
 
-    def at(self, places: NDArray[Any]) -> Steps:
-        """Some of the steps."""
-        return Steps(*(getattr(self, one.name)[places] for one in fields(self)))
+    def at(self, places: NDArray[Any]) -> RowChanges:
+        """Some of the changes."""
+        return RowChanges(*(getattr(self, one.name)[places] for one in fields(self)))
 
-    def and_then(self, other: Steps) -> Steps:
-        """These steps, then others."""
-        return Steps(
+    def and_then(self, other: RowChanges) -> RowChanges:
+        """These changes, then others."""
+        return RowChanges(
             *(np.concatenate([getattr(one, each.name) for one in (self, other)]) for each in fields(self))
         )
 
 
-def crowded(steps: Steps, row: NDArray[np.int32], most: int) -> Flags:
+def crowded(changes: RowChanges, row: NDArray[np.int32], most: int) -> Flags:
     """For each unit: whether it ever owns more than `most` rows that contribute."""
-    found: Flags = np.bincount(steps.unit[begins(row)], minlength=1) > most
+    found: Flags = np.bincount(changes.unit[begins(row)], minlength=1) > most
     return found
 
 
-def admitted(steps: Steps, row: NDArray[np.int32], place: NDArray[Any], most: int, ends: Ints) -> Steps:
-    """The steps of rows while they count.
+def admitted(
+    changes: RowChanges, row: NDArray[np.int32], place: NDArray[Any], most: int, ends: Ints
+) -> RowChanges:
+    """The changes of rows while they count.
 
-    `row`: of each step its row; `place`: the place of its change in the log; `ends`: of all bins.
+    `row`: of each change its row; `place`: its place in the log; `ends`: of all bins.
     """
-    full = crowded(steps, row, most)
+    full = crowded(changes, row, most)
     if not full.any():
-        return steps
-    mine = full[steps.unit]
+        return changes
+    mine = full[changes.unit]
     some = np.flatnonzero(mine)
-    return steps.at(~mine).and_then(_waiting(steps.at(some), place[some], most, ends))
+    return changes.at(~mine).and_then(_waiting(changes.at(some), place[some], most, ends))
 
 
-def _waiting(steps: Steps, place: NDArray[Any], most: int, ends: Ints) -> Steps:
-    enters = steps.was == 0
+def _waiting(changes: RowChanges, place: NDArray[Any], most: int, ends: Ints) -> RowChanges:
+    enters = changes.was == 0
     begin = np.flatnonzero(enters)
     presence = np.cumsum(enters) - 1
-    entered, leaves = steps.time[begin], np.full(len(begin), NEVER)
-    gone = steps.now == 0
-    leaves[presence[gone]] = steps.time[gone]
-    order = np.lexsort((place[begin], entered, steps.unit[begin]))
-    unit = steps.unit[begin][order]
+    entered, leaves = changes.time[begin], np.full(len(begin), NEVER)
+    gone = changes.now == 0
+    leaves[presence[gone]] = changes.time[gone]
+    order = np.lexsort((place[begin], entered, changes.unit[begin]))
+    unit = changes.unit[begin][order]
     starts = begins(unit)
     first = np.flatnonzero(starts)[np.cumsum(starts) - 1]
     counted = entered.copy()
     counted[order] = np.maximum(entered[order], largest_before(leaves[order], first, most))
     since = counted[presence]
-    now = np.where(since <= steps.time, steps.now, 0)
-    was = np.where(enters | (since >= steps.time), 0, steps.was)
+    now = np.where(since <= changes.time, changes.now, 0)
+    was = np.where(enters | (since >= changes.time), 0, changes.was)
     some = np.flatnonzero(now != was)
-    found = Steps(steps.unit[some], steps.time[some], steps.bin[some], was[some], now[some])
+    found = RowChanges(changes.unit[some], changes.time[some], changes.bin[some], was[some], now[some])
     late = np.flatnonzero((counted > entered) & (counted < leaves))
-    last = begin + np.bincount(presence[steps.time <= since], minlength=len(begin)) - 1
-    late = late[steps.time[last[late]] < counted[late]]  # otherwise the step at this time begins to count
+    last = begin + np.bincount(presence[changes.time <= since], minlength=len(begin)) - 1
+    late = late[changes.time[last[late]] < counted[late]]  # otherwise the change at this time begins to count
     at, time = last[late], counted[late]
     none = np.zeros(len(at), np.int32)
     return found.and_then(
-        Steps(steps.unit[at], time, np.searchsorted(ends, time).astype(np.int32), none, steps.now[at])
+        RowChanges(
+            changes.unit[at], time, np.searchsorted(ends, time).astype(np.int32), none, changes.now[at]
+        )
     )
 
 

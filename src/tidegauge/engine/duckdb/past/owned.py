@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Moves:
+class UnitVersions:
     """The versions of rows of units.  Those of one row are together, in the order of time."""
 
     unit: Column
@@ -173,7 +173,7 @@ class OwnedRows:
             columns=columns,
         )
 
-    def moves(self, rules: Sequence[Rules]) -> tuple[dict[str, Column], NDArray[np.uint8] | None]:
+    def unit_versions(self, rules: Sequence[Rules]) -> tuple[dict[str, Column], NDArray[np.uint8] | None]:
         """The versions that can change what a unit contributes, and the parts of their units, if known."""
         rows = self.versions
         before = np.append([False], rows.alive[:-1])[: len(rows.alive)] & ~rows.fresh

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.past.enforce import ALIVE
 from tidegauge.engine.duckdb.past.fold import UNOWNED, Past
-from tidegauge.engine.duckdb.past.owned import Moves, OwnedRows
+from tidegauge.engine.duckdb.past.owned import OwnedRows, UnitVersions
 from tidegauge.engine.duckdb.past.parts import divided, together
 from tidegauge.engine.duckdb.past.several import Amounts, Several
 from tidegauge.engine.duckdb.past.shuffle import Shuffle, fits, narrow, size_of
@@ -46,8 +46,8 @@ class PastOfUnits(Past):
         files = None if fits(size_of(history, owned=True)) else ScratchFiles()
         if files is not None:
             held.callback(files.close)
-        self._moves = Shuffle(history.rows, files=files, ordered=False)
-        held.callback(self._moves.close)
+        self._versions = Shuffle(history.rows, files=files, ordered=False)
+        held.callback(self._versions.close)
 
     def _selected(self, history: History, parts: int, digests: Digests) -> dict[str, str]:
         columns = super()._selected(history, parts, digests)
@@ -79,10 +79,10 @@ class PastOfUnits(Past):
     ) -> Part:
         """The state of the rows of a part of all keys; adds the changes of their units to the other parts."""
         rows = OwnedRows(part, ends, outside)
-        columns, home = rows.moves(rules)
+        columns, home = rows.unit_versions(rules)
         if len(rows.versions.key):
-            place = divided(columns["unit"], self._moves.parts) if home is None else home
-            self._moves.add(columns, place, int(part.row[0]))
+            place = divided(columns["unit"], self._versions.parts) if home is None else home
+            self._versions.add(columns, place, int(part.row[0]))
         return rows.part(rules)
 
     def _rest(
@@ -90,7 +90,7 @@ class PastOfUnits(Past):
     ) -> Iterator[Part]:
         most = self._program.max_rows
         assert most is not None
-        self._moves.finish()
+        self._versions.finish()
         amounts = [
             Amounts.of(self._db.sql(f"SELECT * FROM parts_{s}").to_arrow_table(), one.width)
             for s, one in enumerate(rules)
@@ -98,13 +98,13 @@ class PastOfUnits(Past):
         several = Several(rules, amounts, most, ends, reached)
 
         def work(number: int) -> Part | None:
-            part: Any = self._moves.part(number)
-            return None if part is None else several.part(Moves(**part), stamp=stamp)
+            part: Any = self._versions.part(number)
+            return None if part is None else several.part(UnitVersions(**part), stamp=stamp)
 
-        for found in in_turn(pool, self._threads, work, range(self._moves.parts)):
+        for found in in_turn(pool, self._threads, work, range(self._versions.parts)):
             if found is not None:
                 yield found
-        self._moves.close()
+        self._versions.close()
 
     def _tables(
         self, state: PastState, parts: Sequence[Part], pool: ThreadPoolExecutor

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.engine.duckdb.past.admit import Steps, admitted, crowded, together
+from tidegauge.engine.duckdb.past.admit import RowChanges, admitted, crowded, together
 from tidegauge.engine.duckdb.past.enforce import Lives, judged, net
 from tidegauge.engine.duckdb.past.owned import codes
 from tidegauge.engine.duckdb.past.parts import Part
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb.past.enforce import Flags, Ints, Rules
-    from tidegauge.engine.duckdb.past.owned import Moves
+    from tidegauge.engine.duckdb.past.owned import UnitVersions
 
 _LARGE: Final = 2**62
 """Sums that can reach this are sums of Python's integers."""
@@ -122,12 +122,12 @@ class Several:
         self._rules, self._amounts, self._most = rules, amounts, most
         self._ends, self._reached = ends, reached
 
-    def part(self, moves: Moves, *, stamp: bool) -> Part:
+    def part(self, versions: UnitVersions, *, stamp: bool) -> Part:
         """The counters of the units of a part, in every scope.  `stamp`: also return every change."""
-        encoded = pa.array(moves.unit).dictionary_encode()
+        encoded = pa.array(versions.unit).dictionary_encode()
         names: Any = encoded.dictionary
         owners = Owners(encoded.indices.to_numpy(), len(names))
-        lives = [self._enforced(moves, owners, s, stamp=stamp) for s in range(len(self._rules))]
+        lives = [self._enforced(versions, owners, s, stamp=stamp) for s in range(len(self._rules))]
         units = names.cast(pa.string()) if stamp else None
         stamps = [stamped(s, units, life.stamps) for s, life in enumerate(lives)] if stamp else ()
         none = np.zeros(0, np.int64)
@@ -136,51 +136,51 @@ class Several:
             {}, 0, stamps=tuple(stamps),
         )  # fmt: skip
 
-    def _enforced(self, moves: Moves, owners: Owners, s: int, *, stamp: bool) -> Lives:
+    def _enforced(self, versions: UnitVersions, owners: Owners, s: int, *, stamp: bool) -> Lives:
         rules, unit, units = self._rules[s], owners.unit, owners.count
-        width, fresh, picture = rules.width, (moves.version & 1).astype(bool), moves.version >> 1
+        width, fresh, picture = rules.width, (versions.version & 1).astype(bool), versions.version >> 1
         code, was = codes(picture, fresh, rules)
         at = np.flatnonzero(code != was)
-        every = Steps(unit[at], moves.time[at], moves.bin[at], was[at], code[at])
+        every = RowChanges(unit[at], versions.time[at], versions.bin[at], was[at], code[at])
         row = np.cumsum(fresh, dtype=np.int32)[at]
-        steps = admitted(every, row, moves.place[at], self._most, self._ends)
-        order, starts = together(steps.unit, steps.time)
-        steps = steps.at(order)
-        group = np.cumsum(starts) - 1  # of each step: the instant of its unit
-        some = self._changes(steps, group, np.flatnonzero(starts), self._amounts[s])
-        at = np.flatnonzero(starts)[some]  # the first step of each change of a unit
-        time, who = steps.time[at], steps.unit[at]
+        changes = admitted(every, row, versions.place[at], self._most, self._ends)
+        order, starts = together(changes.unit, changes.time)
+        changes = changes.at(order)
+        group = np.cumsum(starts) - 1  # of each row change: the instant of its unit
+        some = self._changes(changes, group, np.flatnonzero(starts), self._amounts[s])
+        at = np.flatnonzero(starts)[some]  # the first row change of each change of a unit
+        time, who = changes.time[at], changes.unit[at]
         first = np.flatnonzero(begins(who))
         lengths = np.diff(np.append(first, len(who)))
-        label = self._labels(moves, owners, who[first], time[first], rules)
+        label = self._labels(versions, owners, who[first], time[first], rules)
         found = judged(time, time[first], lengths, label, rules=rules, reached=self._reached)
         accepted = np.zeros(len(some), bool)
         accepted[some] = found.accepts
         accepts = accepted[group]
         place = np.full(units, -1, np.int64)
         place[who[first]] = np.arange(len(first))
-        mine = place[steps.unit]  # of each step: its unit among those that change; -1: it never does
-        counts, left = steps.at(accepts), np.append(found.left, [False])
+        mine = place[changes.unit]  # of each row change: its unit among those that change; -1: it never does
+        counts, left = changes.at(accepts), np.append(found.left, [False])
         away = np.flatnonzero(accepts & left[mine])
         goes = np.searchsorted(self._ends, found.leaves[mine[away]]) * width
         stamps = None
         if stamp:
-            number = (np.cumsum(some) - 1)[group]  # of each step: its change
+            number = (np.cumsum(some) - 1)[group]  # of each row change: the change of its unit
             kept = np.flatnonzero(some[group])
             ordinal = np.arange(len(who)) - np.repeat(first, lengths) + 1
             begun = np.repeat(time[first], lengths)
             full = crowded(every, row, self._most)
-            gone = steps.at(away)
+            gone = changes.at(away)
             stamps = Stamps.joined(
-                Stamps(steps.unit[kept], steps.time[kept], ordinal[number[kept]], begun[number[kept]],
-                       steps.bin[kept], steps.was[kept], steps.now[kept], accepts[kept]),
+                Stamps(changes.unit[kept], changes.time[kept], ordinal[number[kept]], begun[number[kept]],
+                       changes.bin[kept], changes.was[kept], changes.now[kept], accepts[kept]),
                 Stamps.like(gone.unit, found.leaves[mine[away]], goes // width, gone.now, gone.was,
                             ordinal=NO_CHANGE, first=begun[number[away]]),
-                _beyond(every.at(full[every.unit]), steps.at(full[steps.unit]), self._ends),
+                _beyond(every.at(full[every.unit]), changes.at(full[changes.unit]), self._ends),
             )  # fmt: skip
         rest = np.flatnonzero(some[group] & (left[mine] | ~accepts))
-        spot = mine[rest] * width
-        places, times = net([(spot + steps.now[rest], 1), (spot + steps.was[rest], -1)], width)
+        base = mine[rest] * width
+        places, times = net([(base + changes.now[rest], 1), (base + changes.was[rest], -1)], width)
         excess = self._amounts[s].texts(*np.divmod(places, width), times, len(first))
         return Lives(
             units=who[first],
@@ -194,13 +194,13 @@ class Several:
             excess=excess,
             accepted_changes=net(_signed(counts, width), width),
             other_changes=net([*_signed(every, width), *_signed(counts, width, -1)], width),
-            exits=net([(goes + steps.now[away], -1), (goes + steps.was[away], 1)], width),
+            exits=net([(goes + changes.now[away], -1), (goes + changes.was[away], 1)], width),
             dropped=found.dropped,
             stamps=stamps,
         )
 
     @staticmethod
-    def _changes(steps: Steps, group: Ints, starts: Ints, amounts: Amounts) -> Flags:
+    def _changes(changes: RowChanges, group: Ints, starts: Ints, amounts: Amounts) -> Flags:
         """For each instant of a unit: whether its contribution changes."""
         sizes = np.diff(np.append(starts, len(group)))
         several = np.flatnonzero(sizes > 1)
@@ -214,7 +214,7 @@ class Several:
         sign = np.ones(len(at), np.int64)
         some[several] = amounts.some(
             np.concatenate([mine, mine]),
-            np.concatenate([steps.now[at], steps.was[at]]),
+            np.concatenate([changes.now[at], changes.was[at]]),
             np.concatenate([sign, -sign]),
             len(several),
         )
@@ -222,7 +222,7 @@ class Several:
 
     @staticmethod
     def _labels(
-        moves: Moves, owners: Owners, who: NDArray[np.int32], first: Ints, rules: Rules
+        versions: UnitVersions, owners: Owners, who: NDArray[np.int32], first: Ints, rules: Rules
     ) -> NDArray[np.int32] | None:
         """The label of each unit: that of its first version, in the log, at the time of its first change."""
         if rules.labels is None:
@@ -230,10 +230,10 @@ class Several:
         unit, units = owners.unit, owners.count
         begun = np.full(units, NEVER)
         begun[who] = first
-        at = np.flatnonzero(moves.time == begun[unit])
-        at = at[np.lexsort((moves.place[at], unit[at]))]
+        at = np.flatnonzero(versions.time == begun[unit])
+        at = at[np.lexsort((versions.place[at], unit[at]))]
         at = at[begins(unit[at])]
-        picture = moves.version >> 1
+        picture = versions.version >> 1
         seen = np.where(picture[at] > 0, picture[at], picture[at - 1])  # of a row that ends: as it was
         label = np.full(units, -1, np.int32)
         label[unit[at]] = rules.labels[seen]
@@ -248,18 +248,23 @@ class _Signed(NamedTuple):
     sign: int
 
 
-def _signed(steps: Steps, width: int, sign: int = 1) -> list[_Signed]:
-    """The places of what steps add and take away."""
-    spot = steps.bin.astype(np.int64) * width
-    return [_Signed(spot + steps.now, sign), _Signed(spot + steps.was, -sign)]
+def _signed(changes: RowChanges, width: int, sign: int = 1) -> list[_Signed]:
+    """The places of what row changes add and take away."""
+    base = changes.bin.astype(np.int64) * width
+    return [_Signed(base + changes.now, sign), _Signed(base + changes.was, -sign)]
 
 
-def _beyond(every: Steps, steps: Steps, ends: Ints) -> Stamps:
+def _beyond(every: RowChanges, changes: RowChanges, ends: Ints) -> Stamps:
     """What rows that do not count add to the true sums.
 
-    `every`: the changes of all rows; `steps`: those of rows while they count.  `ends`: of all bins.
+    `every`: the changes of all rows; `changes`: those of rows while they count.  `ends`: of all bins.
     """
-    sides = ((every.now, 1, every), (every.was, -1, every), (steps.now, -1, steps), (steps.was, 1, steps))
+    sides = (
+        (every.now, 1, every),
+        (every.was, -1, every),
+        (changes.now, -1, changes),
+        (changes.was, 1, changes),
+    )
     code = np.concatenate([number for number, _, _ in sides])
     unit = np.concatenate([one.unit for _, _, one in sides])
     time: Ints = np.concatenate([one.time for _, _, one in sides])
