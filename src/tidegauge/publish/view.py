@@ -162,7 +162,7 @@ class Status:
 
 
 def digits(half: float) -> int:
-    """Decimals that a value with this half-width deserves."""
+    """How many decimals to show of a value with this half-width."""
     if not isfinite(half) or half <= 0:
         return 2
     return min(6, max(0, 1 - floor(log10(half))))

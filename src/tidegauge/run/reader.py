@@ -144,7 +144,7 @@ class Reader:
     # -- what was published ----------------------------------------------------------------------------------
 
     def published(self, release: str | None = None, **shown: Unpack[Shown]) -> list[Reading]:
-        """Every reading so far, or those of one release; `Shown` says what can be asked for besides.
+        """Every reading so far, or those of one release; `Shown` has the options.
 
         Raises SpecError if there is no such release.
         """

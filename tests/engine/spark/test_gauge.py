@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.engine.spark.killing import IN_A_COMMIT
 from tidegauge.errors import SourceError, SpecError, StoreCorrupt
 from tidegauge.model.quantity import instant
 from tidegauge.run.gauge import Gauge
@@ -253,24 +254,13 @@ def test_a_file_that_changed_and_a_state_that_is_gone_are_refused(tmp_path: Path
         read(gauge(tmp_path, declared, "spark"))
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
+KILLED = (
+    IN_A_COMMIT
+    + """
 from tests.engine.spark.test_gauge import gauge
-from tidegauge.store.store import Store
-
-commit, left = Store.commit, int(sys.argv[2])
-
-def killed(self, result):
-    global left
-    left -= 1
-    if left == 0:  # the state is written, and the ledger does not know it
-        os.kill(os.getpid(), signal.SIGKILL)
-    commit(self, result)
-
-Store.commit = killed
 list(gauge(Path(sys.argv[1]), {"kind": "spark", "path": "log/*.parquet"}, "spark", sys.argv[3]).run())
 """
+)
 
 
 @pytest.mark.slow

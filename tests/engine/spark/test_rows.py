@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.harness import World, run_oracle
+from tests.engine.spark.killing import IN_A_COMMIT
 from tests.engine.spark.test_gauge import changes, gauge, read, written
 
 if TYPE_CHECKING:
@@ -138,26 +139,15 @@ def test_added_releases_have_the_readings_of_the_embedded_engine(tmp_path: Path)
     assert {row[0] for row in found["spark"]} == {"now", "age", "out", "moved", "ages"}
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
+KILLED = (
+    IN_A_COMMIT
+    + """
 from tests.engine.spark.test_gauge import gauge
 from tests.engine.spark.test_rows import OWNED
-from tidegauge.store.store import Store
-
-commit, left = Store.commit, int(sys.argv[2])
-
-def killed(self, result):
-    global left
-    left -= 1
-    if left == 0:  # the state is written, and the ledger does not know it
-        os.kill(os.getpid(), signal.SIGKILL)
-    commit(self, result)
-
-Store.commit = killed
 source = {"kind": "spark", "path": "log/*.parquet", **OWNED}
 list(gauge(Path(sys.argv[1]), source, "spark", sys.argv[3]).run())
 """
+)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.engine.spark.killing import IN_A_COMMIT
 from tests.engine.spark.test_gauge import changes, gauge, read, written
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 
@@ -241,22 +242,10 @@ def test_sessions_that_would_not_keep_it_secret_are_refused_before_a_plan_is_com
     assert not (tmp_path / "spark.spark").exists()
 
 
-RUN = """
-import os, signal, sys
-from pathlib import Path
+RUN = (
+    IN_A_COMMIT
+    + """
 from tests.engine.spark.test_sealed import sealed
-from tidegauge.store.store import Store
-
-commit, left = Store.commit, int(sys.argv[2])
-
-def killed(self, result):
-    global left
-    left -= 1
-    if left == 0:  # the state is written, and the ledger does not know it
-        os.kill(os.getpid(), signal.SIGKILL)
-    commit(self, result)
-
-Store.commit = killed
 for name, value in (pair.split("=") for pair in sys.argv[4:]):
     from pyspark.sql import SparkSession
     from tidegauge.engine.spark.session import _own_settings
@@ -267,6 +256,7 @@ if len(sys.argv) > 4:
     builder.getOrCreate()
 list(sealed(Path(sys.argv[1]), sys.argv[3]).run())
 """
+)
 
 
 def run(folder: Path, kill: int, until: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
