@@ -18,7 +18,7 @@ def rhythm(instants: Sequence[int]) -> tuple[str, tuple[str, ...]]:
     gaps = sorted(later - earlier for earlier, later in pairwise(instants))
     if not gaps:
         return "1 day", (
-            "one date only, so the time from one picture of the table to the next is not known (every)",
+            "one date only, so the time from one snapshot of the table to the next is not known (every)",
         )
     least, most = gaps[0], gaps[-1]
     for low, high, words in _CALENDAR:

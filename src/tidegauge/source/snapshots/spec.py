@@ -68,7 +68,7 @@ class SnapshotsSpec(WrittenSpec):
         if self.every is not None and self.valid_from is not None:
             raise ValueError("every: a history table is read at every reading; leave it out")
         if self.taken is not None and (self.every is None or self.valid_from is not None):
-            raise ValueError("taken: needs every, the time from one picture of the table to the next")
+            raise ValueError("taken: needs every, the time from one snapshot of the table to the next")
         return self
 
     @property
