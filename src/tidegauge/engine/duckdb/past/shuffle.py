@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidegauge.engine.duckdb.past.segments import Seen, packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -225,7 +225,7 @@ class Shuffle:
         self._finished, self._blocks = True, []
 
 
-def _pieces(blocks: list[_Block], number: int) -> list[dict[str, Column]]:
+def _pieces(blocks: Sequence[_Block], number: int) -> Sequence[Mapping[str, Column]]:
     """The changes of a part, of one slice after the other."""
     return [one.part(number) for block in blocks for one in block.slices]
 
@@ -266,7 +266,7 @@ def taken(column: Column, places: NDArray[np.int64]) -> Column:
     return found
 
 
-def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
+def _joined(parts: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
     """The columns of several blocks, one after the other."""
     found: dict[str, Column] = {}
     for name in parts[0]:

@@ -264,7 +264,7 @@ def _joined(lives: Sequence[Lives]) -> Lives:
     return Lives(**found)
 
 
-def _moved(changes: _Changes, some: Any, flows: Any, width: int) -> list[tuple[Ints, int]]:
+def _moved(changes: _Changes, some: Any, flows: Any, width: int) -> Sequence[tuple[Ints, int]]:
     """The places of what some changes add and take away, and of what flows count of some of them."""
     place = changes.bin.astype(np.int64) * width
     found = [((place + changes.now)[some], 1), ((place + changes.was)[some], -1)]
