@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,44 @@ def test_a_short_past_is_warned_of(tmp_path: Path) -> None:
     assert "at_most is chosen from 25 % of the planned duration" in str(gauge(file).plan())
     file = declared(tmp_path, constraint='at_most = "auto"\nchoose_from = "12 days"')
     assert "at_most is chosen from" not in str(gauge(file).plan())
+
+
+def test_a_draw_with_much_noise_is_warned_of(tmp_path: Path) -> None:
+    """From public numbers alone: the share of the budget is too small to tell the candidates apart."""
+    warning = "at_most is chosen with much noise: even if no unit changed too often, "
+    for share, much in (("0.5", False), ("0.0001", True)):
+        file = declared(
+            tmp_path, constraint=f'at_most = "auto"\nchoice_share = {share}', releases=STATE, rows=changes(4)
+        )
+        warned = [one for one in gauge(file).plan().warnings if one.startswith(warning)]
+        assert len(warned) == much
+    before = str(gauge(file).plan())
+    write(tmp_path / "t.csv", changes(5)[:3])
+    assert str(gauge(file).plan()) == before  # other data, the same warning
+
+
+def test_the_end_of_the_grid_is_warned_of(tmp_path: Path) -> None:
+    file = declared(tmp_path, budget="rho = 1e6", releases=STATE)
+    list(gauge(file).run())
+    plan = gauge(file).plan()
+    assert plan.choice is not None
+    assert plan.choice.chosen is not None
+    assert plan.choice.chosen[0] == GRID[-1][0]
+    assert any("The largest at_most that can be chosen was drawn, 6." in one for one in plan.warnings)
+
+
+def test_rows_beyond_max_rows_hide_nothing(tmp_path: Path) -> None:
+    """Every candidate leaves them out; what else it leaves out counts as if they were not there."""
+    file = declared(tmp_path, unit='unit = "person"\nmax_rows = 1\n', releases=STATE, rows=changes(8))
+    with gauge(file)._source() as source:
+        opened = choice.open_choice(gauge(file).spec, source, now=NOW, candidates=GRID)
+        (found,) = choice.biases(opened, source, now=NOW)
+    assert found.within is not None
+    assert found.within[-2] < found.within[0]
+    assert found.squares[-2] > found.squares[0]  # what freeze keeps at 1 makes up for rows that do not count
+    made, alone = (choice.scores(opened.choice, [one]) for one in (found, replace(found, within=None)))
+    assert made.values[0] - made.values[-2] > alone.values[0] - alone.values[-2]
+    assert abs(made.sensitivity - alone.sensitivity) <= 1
 
 
 @pytest.mark.parametrize("unit", ["", 'unit = "person"\nmax_rows = 2\n'])

@@ -24,6 +24,7 @@ from tidegauge.plan.choose import HORIZON
 from tidegauge.plan.planner import consider, decide
 from tidegauge.plan.program import terms_of
 from tidegauge.plan.spec.auto import SHARE
+from tidegauge.simulate.blind import FAR, coarsest
 from tidegauge.simulate.error import Noise, readings_of
 from tidegauge.simulate.grid import AT_MOST, ON_EXCESS
 from tidegauge.simulate.past import read_past, sums_of
@@ -38,11 +39,14 @@ from tidegauge.theory.choice import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from tidegauge.model.program import Release, Scope
     from tidegauge.model.source import OpenSource
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.planner import Considered
     from tidegauge.plan.spec.declaration import GaugeSpec
+    from tidegauge.simulate.error import Sums
 
 CANDIDATES: Final = tuple(
     (most, mode) for most in (*AT_MOST, 96, 128) for mode in ON_EXCESS if most > 1 or mode == "freeze"
@@ -54,8 +58,8 @@ _STEPS: Final = 1000
 _NOISE: Final = Fraction(5, 4)
 """What noise counts in a score, beside the bias: more than once, because a unit that is wrong for long counts
 for less than it is wrong."""
-_DRAW: Final = Fraction(1, 4)
-"""The noise of the draw over the least noise of a release, which fixes how much of a unit counts."""
+_COARSE: Final = 0.2
+"""Where more draws than this are far from the best even without any bias, the operator is warned."""
 _FINE: Final = 1024
 """Steps of the largest contribution of a row, at most about this many."""
 _LEAST: Final = 1e-6
@@ -88,7 +92,7 @@ class Open:
         plan = decide(
             spec, self.considered[most], columns=self.columns, leaves_out=self.leaves_out, choice=choice
         )
-        warnings = (*plan.warnings, *_warnings(plan, choice))
+        warnings = (*plan.warnings, *_warnings(plan, choice), *_coarse(self, choice))
         return replace(plan, declaration=self.spec.canonical(), warnings=warnings)
 
 
@@ -210,9 +214,39 @@ class Biases:
 
     release: str
     squares: tuple[Fraction, ...]
+    within: tuple[Fraction, ...] | None
+    """The same without the rows beyond max_rows, which every candidate leaves out; None: rows are units."""
     readings: int
     cells: int
     spread_squared: Fraction
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How one release is looked at: its readings in the past, how much a unit counts, and that it left
+    nothing out; all of it public."""
+
+    release: Release
+    clip: Clip
+    nothing: Biases
+
+
+def _looks(opened: Open) -> dict[str, _Look]:
+    """By release: how it is looked at, where it has readings in the past."""
+    spec, choice, found = opened.spec, opened.choice, {}
+    renews = spec.constraint is not None and spec.constraint.renews is not None
+    for one in _shared(spec, next(iter(opened.considered.values())).releases):
+        release = _past(one, choice.since, choice.until)
+        if release is None:
+            continue
+        clip = _clip(opened, release, _numbers(release, choice.since, choice.until), renews=renews)
+        cells = len(release.query.cells)
+        spread = choice_spread_squared(clip.most, readings=clip.readings, cells=cells, renews=renews)
+        none = (Fraction(0),) * len(choice.candidates)
+        within = None if spec.source.max_rows is None else none
+        nothing = Biases(release.name, none, within, clip.readings, cells, spread / _steps(release) ** 2)
+        found[release.name] = _Look(release, clip, nothing)
+    return found
 
 
 def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
@@ -220,18 +254,14 @@ def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
 
     In largest contributions of a row.  No unit counts for more than its clip allows.
     """
-    spec, choice = opened.spec, opened.choice
+    spec, choice, looks = opened.spec, opened.choice, _looks(opened)
     first = next(iter(opened.considered.values()))
     chosen = with_bounds(spec, *choice.candidates[0])
     program = first.program(chosen, source.columns, opened.leaves_out)
-    looked = {one.name: _past(one, choice.since, choice.until) for one in _shared(spec, first.releases)}
-    releases = tuple(looked.get(one.name) or one for one in program.releases)
+    releases = tuple(looks[one.name].release if one.name in looks else one for one in program.releases)
     terms = terms_of(chosen, [one.schedule for one in releases])
-    clips = {
-        n: _clip(opened, one, _numbers(one, choice.since, choice.until), renews=terms is not None)
-        for n, one in enumerate(releases)
-        if looked.get(one.name) is not None
-    }
+    numbered = {n: looks[one.name] for n, one in enumerate(releases) if one.name in looks}
+    clips = {n: look.clip for n, look in numbered.items()}
     variants = [_variants(spec, scope, choice) for scope in program.scopes]
     past = read_past(source, program, variants, kind=spec.engine.kind, now=min(now, choice.until))
     try:
@@ -240,34 +270,30 @@ def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
     finally:
         past.engine.close()
     counted = []
-    for n, clip in clips.items():
-        release, cells = releases[n], len(releases[n].query.cells)
-        bins = np.array(_numbers(release, choice.since, choice.until))
-        scale = PARTS * _steps(release)
-        squares = tuple(
-            Fraction(
-                int((np.cumsum(found[n].clipped.array(k)[0], axis=0)[bins].astype(object) ** 2).sum()),
-                scale**2,
-            )
-            for k in range(len(choice.candidates))
-        )
-        spread = choice_spread_squared(
-            clip.most, readings=clip.readings, cells=cells, renews=terms is not None
-        )
-        counted.append(Biases(release.name, squares, clip.readings, cells, spread / _steps(release) ** 2))
+    for n, look in numbered.items():
+        bins = np.array(_numbers(look.release, choice.since, choice.until))
+        scale, many = PARTS * _steps(look.release), range(len(choice.candidates))
+        squares = tuple(Fraction(_squared(found[n].clipped, k, bins), scale**2) for k in many)
+        within = tuple(Fraction(_squared(found[n].within, k, bins), scale**2) for k in many)
+        counted.append(replace(look.nothing, squares=squares, within=look.nothing.within and within))
     return counted
+
+
+def _squared(sums: Sums, candidate: int, bins: NDArray[np.int64]) -> int:
+    """The sum of the squares of these sums, at the readings that end with these bins."""
+    return int((np.cumsum(sums.array(candidate)[0], axis=0)[bins].astype(object) ** 2).sum())
 
 
 def _clip(opened: Open, release: Release, bins: Sequence[int], *, renews: bool) -> Clip:
     """How much one unit counts in the readings that end with these bins."""
-    spec, choice = opened.spec, opened.choice
-    rate = choice_rate(choice.cost, pure=spec.budget.budget.pure)
-    least = Fraction(min(dict(choice.noise)[release.name]))
+    spec, choice, pure = opened.spec, opened.choice, opened.spec.budget.budget.pure
+    noise = dict(choice.noise)[release.name]
+    scale = Fraction(min(noise)) * coarsest(noise, weight=float(_NOISE), pure=pure)
     most = choice_clip(
         readings=len(bins),
         cells=len(release.query.cells),
         contribution=(spec.source.max_rows or 1) * _steps(release),
-        spread=(_DRAW * least * rate / 2 * _steps(release)).limit_denominator(10**12),
+        spread=(scale * choice_rate(choice.cost, pure=pure) / 2 * _steps(release)).limit_denominator(10**12),
         renews=renews,
     )
     return Clip(bins[0], release.schedule.stride, len(bins), _step(release), most)
@@ -292,7 +318,8 @@ def _steps(release: Release) -> int:
 def scores(choice: Choice, counted: Sequence[Biases]) -> Scores:
     """The score of every candidate: the sum over releases of w (1.25 noise + M).
 
-    w = 1 / noise at the largest at_most.
+    w = 1 / noise at the largest at_most.  Where units own rows, M is the mean of M with and without the rows
+    beyond max_rows: these hide how candidates differ, but what a candidate keeps too long makes up for them.
     """
     noises = dict(choice.noise)
     spread = sum(float(one.spread_squared) ** 0.5 / noises[one.release][-1] for one in counted)
@@ -300,10 +327,13 @@ def scores(choice: Choice, counted: Sequence[Biases]) -> Scores:
     for one in counted:
         noise = noises[one.release]
         weight = Fraction(_STEPS / spread / noise[-1]).limit_denominator(10**12)
-        sensitivity += choice_sensitivity(one.spread_squared, weight=weight)
+        looks = [one.squares] if one.within is None else [one.squares, one.within]
+        each = weight / len(looks)
+        sensitivity += len(looks) * choice_sensitivity(one.spread_squared, weight=each)
         for n in range(len(values)):
-            steps = choice_steps(one.squares[n], readings=one.readings, cells=one.cells, weight=weight)
-            values[n] += steps + floor(_NOISE * Fraction(noise[n]) * weight)
+            values[n] += floor(_NOISE * Fraction(noise[n]) * weight)
+            for squares in looks:
+                values[n] += choice_steps(squares[n], readings=one.readings, cells=one.cells, weight=each)
     return Scores(tuple(values), sensitivity)
 
 
@@ -333,3 +363,26 @@ def _warnings(plan: Plan, choice: Choice) -> list[str]:
         f"{rfc3339(choice.until)}. Units go on changing after that: choose from a longer past, or write a "
         f"larger at_most yourself{margin}.",
     ]
+
+
+def _coarse(opened: Open, choice: Choice) -> list[str]:
+    """Warnings where the draw cannot be good, or took the end of the grid; from public numbers alone."""
+    if not opened.choice.noise:
+        return []
+    found, largest = [], max(most for most, _ in choice.candidates)
+    blind = scores(choice, [look.nothing for look in _looks(opened).values()])
+    law = blind.law(choice, pure=opened.spec.budget.budget.pure)
+    values = np.array(blind.values)
+    share = float(law.probabilities(blind.values)[values > FAR * values.min()].sum())
+    if choice.chosen is None and share > _COARSE:
+        found.append(
+            f"at_most is chosen with much noise: even if no unit changed too often, {100 * share:.0f} % of "
+            f"draws would take an at_most with more than {FAR} times the least noise. Raise choice_share or "
+            "the budget, or write at_most as a number."
+        )
+    if choice.chosen is not None and choice.chosen[0] == largest:
+        found.append(
+            f"The largest at_most that can be chosen was drawn, {largest}. Units may change more often than "
+            "that; then a larger number, which you write yourself, has a smaller error."
+        )
+    return found

@@ -53,6 +53,13 @@ def test_draws_have_the_claimed_probabilities(law: NoisyMinimum) -> None:
     assert p_value(secure, NoisyMinimum(2000, law.cost, law.pure)) < ALPHA  # the twin
 
 
+@pytest.mark.parametrize("law", [RHO, PURE], ids=["rho", "pure"])
+def test_probabilities_are_those_of_the_definition(law: NoisyMinimum) -> None:
+    assert law.probabilities(SCORES) == pytest.approx(expected(law), rel=1e-12)
+    many = [*range(0, 20_000, 700), 300, 300]  # as many as there are candidates of a choice
+    assert law.probabilities(many).sum() == pytest.approx(1, rel=1e-12)
+
+
 @pytest.mark.parametrize("law", [RHO, PURE, NoisyMinimum(7, Fraction(1, 997), pure=False)])
 def test_opendp_states_the_same_loss(law: NoisyMinimum) -> None:
     _, stated = selection._opendp(law.scale, law.sensitivity, pure=law.pure)

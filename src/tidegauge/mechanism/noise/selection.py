@@ -18,6 +18,8 @@ from tidegauge.theory.choice import choice_rate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tidegauge.mechanism.noise.samplers import Sampler
 
 
@@ -55,6 +57,10 @@ class NoisyMinimum:
             return self.simulate(scores, np.random.Generator(np.random.PCG64(abs(seed))))
         return int(self._measurement()(list(scores)))
 
+    def probabilities(self, scores: Sequence[int]) -> NDArray[np.float64]:
+        """How likely each candidate is to be drawn."""
+        return likelihoods(np.asarray(scores, dtype=np.float64) / self.scale, pure=self.pure)
+
     def simulate(self, scores: Sequence[int], rng: np.random.Generator) -> int:
         """A draw of the same distribution from a seeded generator; never used for real data."""
         lowered = -np.asarray(scores, dtype=np.float64)
@@ -70,6 +76,23 @@ class NoisyMinimum:
                 "Install the version of opendp that the lock names."
             )
         return measurement
+
+
+def likelihoods(costs: NDArray[np.float64], *, pure: bool) -> NDArray[np.float64]:
+    """How likely each candidate is to be drawn; `costs`: scores over the scale of the noise.
+
+    Exponential noise: candidate i has the integral of a_i times the product of 1 - a_j y over all others j,
+    for y from 0 to 1, where a = exp(least cost - cost).  That is a polynomial in y, and Gauss-Legendre
+    quadrature with more than half as many nodes as candidates is exact for it.
+    """
+    weights = np.exp(costs.min() - costs)
+    found: NDArray[np.float64] = weights / weights.sum()
+    if pure:
+        nodes, sizes = np.polynomial.legendre.leggauss(len(weights) // 2 + 1)
+        kept = 1 - np.outer((nodes + 1) / 2, weights)
+        others = np.array([np.delete(kept, n, axis=1).prod(axis=1) for n in range(len(weights))])
+        found = weights * (others @ sizes) / 2
+    return found
 
 
 @lru_cache(maxsize=64)
