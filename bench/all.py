@@ -39,8 +39,8 @@ ORDER: Final = (
 )  # fmt: skip
 """The order on the page.  A script that is not named here comes last."""
 PARTS: Final = {
-    "__init__", "all", "bare", "charts", "environments", "local_peers", "machine", "page", "peers", "result",
-    "series",
+    "__init__", "all", "bare", "charts", "environments", "invented", "local_peers", "looks", "machine",
+    "page", "peers", "result", "series",
 }  # fmt: skip
 """Modules that are parts of others, and no benchmarks."""
 

@@ -21,6 +21,8 @@ class Case:
     source: dict[str, Any] = field(default_factory=dict)
     held_out: bool = False
     """Looked at only after the mechanism of the choice was fixed."""
+    invented: bool = False
+    """Its file is made by bench.invented and has the rows after each change alone."""
 
 
 STATUS = [

@@ -3,12 +3,14 @@
     python -m bench.usefulness [FOLDER] [--draws 2000] [--all] [--write]
     python -m bench.usefulness --series "points" "chairs"
     python -m bench.usefulness --kept --write
+    python -m bench.usefulness --invented [--series NAME ...] [--write]
 
 FOLDER (or TIDEGAUGE_DATA) holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every
 series the whole error (noise and bias) by at_most and on_excess, and the whole error of the private choice
 over the best of its grid with hindsight.  --all takes every series of bench/series.py; those that were held
 out while the mechanism was made are also summed up apart.  --write puts the tables into docs/choosing-k.md;
-with --kept those of bench/results/usefulness.json, which bench.all keeps, and nothing is run.
+with --kept those of bench/results/usefulness.json, which bench.all keeps, and nothing is run.  --invented
+takes the changelogs of bench/invented.py, which need no folder.
 
 Each series is kept in .bench/usefulness until the code changes, so that a run that was interrupted goes on
 where it was.  Every series has a generator of its own: its draws are the same, whichever others are tried.
@@ -20,38 +22,36 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from math import sqrt
+from math import hypot, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench.all import ROOT, code, keep
+from bench.invented import family, written
+from bench.looks import EPSILONS, NOW, errors, unclipped, with_budget
 from bench.result import Chart, Ratio, Series, Table, not_here, options, put, result_from, say
 from bench.result import Result as Found
 from bench.series import CASES, MORE, Case
 from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.model.kinds import SOURCES
-from tidegauge.model.quantity import instant
 from tidegauge.model.source import Location
 from tidegauge.plan import choose
-from tidegauge.plan.certify import accounted
-from tidegauge.plan.choice import Choice
 from tidegauge.plan.spec.auto import SHARE
 from tidegauge.plan.spec.declaration import GaugeSpec
 from tidegauge.scratch import ScratchFolder
 from tidegauge.simulate.choice import CANDIDATES, biases, open_choice, scores
 from tidegauge.simulate.grid import Bounds, Grid
-from tidegauge.simulate.simulation import Simulation, Task, simulate
+from tidegauge.simulate.simulation import Task, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NOW = instant("2026-11-01")
-EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
+
 PAGE = Path(__file__).parents[1] / "docs" / "choosing-k.md"
 KEPT = Path(__file__).parent / "results" / "usefulness.json"
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -61,8 +61,9 @@ MEDIAN, OFTEN = 1.25, 0.15
 
 def spec_of(case: Case, folder: Path, epsilon: Fraction) -> GaugeSpec:
     source = {
-        "kind": "files", "path": str(folder / f"{case.file}.csv.gz"), "table": "t", "time": "ts",
-        "key": "entry", "op": "op", "before": "before_", "after": "after_", **case.source,
+        "kind": "files", "path": str(folder / f"{case.file}.csv{'' if case.invented else '.gz'}"),
+        "table": "t", "time": "ts", "key": "entry", "after": "after_", **case.source,
+        **({"types": {"x": "integer"}} if case.invented else {"op": "op", "before": "before_"}),
     }  # fmt: skip
     return GaugeSpec.parse(
         {
@@ -83,6 +84,9 @@ class Result:
     noise: dict[Fraction, list[float]]
     ratios: dict[Fraction, list[float]]
     seconds: float
+    mostly: dict[Fraction, tuple[int, float]] = field(default_factory=dict)
+    """For an invented changelog: the candidate that is drawn most often, and the part of its bias that the
+    score sees."""
 
 
 def measured(case: Case, folder: Path, draws: int) -> Result:
@@ -132,30 +136,6 @@ def search_once() -> None:
     """Keep the strategies that the planner finds:
     the simulation and the choice of a series ask for the same."""
     vars(choose)["candidates"] = cache(candidates)
-
-
-def with_budget(choice: Choice, spec: GaugeSpec) -> Choice:
-    """The choice under another budget: strategies stay,
-    noise is inversely proportional to the root of rho."""
-    cost = SHARE * accounted(spec.budget.budget)
-    factor = sqrt(choice.cost / cost)
-    noise = tuple((name, tuple(factor * one for one in found)) for name, found in choice.noise)
-    return replace(choice, cost=cost, noise=noise)
-
-
-def errors(found: Simulation) -> tuple[dict[Fraction, list[float]], ...]:
-    """By epsilon and candidate: whole error, noise, and whole error with 95 % of the budget."""
-    full: dict[Fraction, list[float]] = {one: [] for one in EPSILONS}
-    noise: dict[Fraction, list[float]] = {one: [] for one in EPSILONS}
-    left: dict[Fraction, list[float]] = {one: [] for one in EPSILONS}
-    for most, mode in CANDIDATES:
-        for one in found.releases["series"]:
-            if one.group is None and (one.bounds.at_most, one.bounds.on_excess) == (most, mode):
-                assert one.epsilon is not None
-                full[one.epsilon].append(one.errors.whole)
-                noise[one.epsilon].append(one.errors.noise)
-                left[one.epsilon].append(sqrt(one.errors.noise**2 / 0.95 + one.errors.bias**2))
-    return full, noise, left
 
 
 def number(value: float) -> str:
@@ -280,10 +260,72 @@ def _beyond(row: Sequence[str]) -> bool:
     return float(row[2]) > MEDIAN or float(row[4].removesuffix(" %")) > 100 * OFTEN
 
 
-def write(found: Found) -> None:
+def looked_at(case: Case, folder: Path, draws: int) -> Result:
+    """The private choice on an invented changelog.
+
+    Errors are those of the readings that the choice looks at, without a clip, in largest contributions of a
+    row: no simulation is needed, and planning is done once.
+    """
+    begin = time.perf_counter()
+    rng = np.random.default_rng(22)
+    found = Result(case, {}, {}, {}, 0.0)
+    with ScratchFolder() as scratch:
+        spec = spec_of(case, folder, EPSILONS[0])
+        where = Location(folder, Path(scratch.name) / "store.db")
+        source = SOURCES.named("files").open(spec.source, where)
+        opened = open_choice(spec, source, now=NOW)
+        (counted,) = biases(opened, source, now=NOW)
+        (whole,) = unclipped(opened, source)
+    for epsilon in EPSILONS:
+        choice = with_budget(opened.choice, spec_of(case, folder, epsilon))
+        made = scores(choice, [counted])
+        law = made.law(choice, pure=False)
+        left = dict(choice.noise)["series"]
+        bias = [sqrt(one / whole.readings / whole.cells) for one in whole.squares]
+        found.noise[epsilon] = [one * sqrt(1 - SHARE) for one in left]
+        found.whole[epsilon] = list(map(hypot, found.noise[epsilon], bias))
+        chosen = [law.simulate(made.values, rng) for _ in range(draws)]
+        best = min(found.whole[epsilon])
+        found.ratios[epsilon] = [hypot(left[one], bias[one]) / best for one in chosen]
+        often = int(np.bincount(chosen).argmax())
+        seen = sqrt(counted.squares[often] / whole.squares[often]) if whole.squares[often] else 1.0
+        found.mostly[epsilon] = often, seen
+    return replace(found, seconds=time.perf_counter() - begin)
+
+
+def invented(names: Sequence[str] | None, draws: int) -> list[Result]:
+    """The private choice on invented changelogs, each made as it is needed."""
+    results = []
+    for one in family():
+        if names and one.name not in names:
+            continue
+        with ScratchFolder() as scratch:
+            folder = Path(scratch.name)
+            written(one, folder)
+            results.append(looked_at(one.case, folder, draws))
+        print(f"{one.name}: {' '.join(summary(pooled(results[-1:])))}", flush=True)
+    return results
+
+
+def invented_tables(results: list[Result]) -> dict[str, Table]:
+    """The private choice on invented changelogs, by series and by value of epsilon."""
+    beyond = []
+    for one in results:
+        for epsilon, ratios in one.ratios.items():
+            row = [one.case.name, f"{float(epsilon):g}", *summary(ratios)]
+            if _beyond(row):
+                drawn, seen = one.mostly[epsilon]
+                best = one.whole[epsilon].index(min(one.whole[epsilon]))
+                names = [f"{most}, {mode}" for most, mode in (CANDIDATES[best], CANDIDATES[drawn])]
+                beyond.append([*row, *names, f"{100 * seen:.0f} %"])
+    head = ["series", "epsilon", "median", "95th percentile", "above 1.5", "best", "drawn most", "bias seen"]
+    return {"invented": series_table(results), "invented beyond": Table("", head, beyond)}
+
+
+def write(tables: dict[str, Table]) -> None:
     """Put the tables into the page."""
     text = PAGE.read_text("utf-8")
-    for name, table in on_page(found).items():
+    for name, table in tables.items():
         text = put(text, name, table.markdown())
     PAGE.write_text(text, "utf-8")
 
@@ -296,12 +338,21 @@ def main() -> int:
     parser.add_argument("--kept", action="store_true", help="run nothing, take what is kept")
     parser.add_argument("--all", action="store_true", help="every series of bench/series.py")
     parser.add_argument("--series", nargs="+", metavar="NAME", help="these series alone")
+    parser.add_argument("--invented", action="store_true", help="the changelogs of bench/invented.py")
     asked = parser.parse_args()
     if asked.kept:
         found = result_from(json.loads(KEPT.read_text("utf-8"))["result"])
         if asked.write:
-            write(found)
+            write(on_page(found))
         return say(found, as_json=asked.json)
+    if asked.invented:
+        search_once()
+        tables = invented_tables(invented(asked.series, asked.draws))
+        for name, table in tables.items():
+            print(f"{name}\n{table.markdown()}")
+        if asked.write:
+            write(tables)
+        return 0
     named = asked.folder or os.environ.get("TIDEGAUGE_DATA")
     if not named:
         reason = "Name the folder that holds them, or set TIDEGAUGE_DATA to it."
@@ -317,7 +368,7 @@ def main() -> int:
         print(f"{case.name}: {results[-1].seconds:.0f} s, median {median}, above 1.5 in {over}", flush=True)
     found = found_in(results, draws)
     if asked.write:
-        write(found)
+        write(on_page(found))
     return say(found, as_json=asked.json)
 
 
