@@ -62,7 +62,7 @@ class _Stack:
     """The key's own row, where it came to the key by a rename in an earlier term; None: a row of the key's
     name."""
     term: int = -1
-    """The term in which the last guest came; -1: unknown, an earlier version did not record it."""
+    """The term in which the last guest came; -1: there is none, or an earlier version did not record it."""
 
     def own(self, key: str) -> str:
         return native(key, self.generation) if self.renamed is None else self.renamed
@@ -70,7 +70,10 @@ class _Stack:
     def record(self, *, renews: bool) -> Record | None:
         if not (self.generation or self.guests or self.renamed):
             return None
-        return [self.generation, self.guests, *([self.renamed, self.term] if renews else [])]
+        found: Record = [self.generation, self.guests]
+        if renews:
+            found += [self.renamed, self.term if self.guests else -1]
+        return found
 
 
 def stored_names(key: str, record: Record) -> set[str]:
