@@ -58,7 +58,7 @@ SELDOM: Final = (
         "declared & (leaves <= reached)", "declared & (leaves < reached)",
         "retiring when the last bin ends, a whole history"),
     bug("a history forgets which units differ from the truth", f"{_PAST}.state:PastState._excess",
-        "self._texts[s].places(life)", "np.full(len(life.units), -1)", "what the constraint keeps out"),
+        "self._texts[s].places(of_scope)", "np.full(len(of_scope.units), -1)", "what the constraint keeps out"),
     bug("a history says that nothing was dropped", f"{_PAST}.totals:totals", "for some in sums)",
         "for some in (sums[0], [0] * len(sums[0])))", "what the constraint keeps out"),
     bug("the interval of a mean is a tenth too narrow", "tidegauge.mechanism.aggregates.mean:Mean.estimates",

@@ -48,14 +48,14 @@ class Rules:
     codes: NDArray[np.int32]
     """Per distinct row: the number of its contribution in the scope; 0: it contributes nothing."""
     labels: NDArray[np.int32] | None
-    """Per distinct row: the number of its label; None: all units have one limit."""
+    """Per distinct row: the number of its label; None: all units have one allowance."""
     texts: tuple[str | None, ...]
     """The labels."""
     at_most: Ints
-    """Per label, as `within`; NEVER: there is no such limit."""
+    """Per label, as `within`; NEVER: there is none."""
     within: Ints
     declared: Flags
-    """Per label: whether a limit is declared for it."""
+    """Per label: whether an allowance is declared for it."""
     retire: bool
     flows: Flows | None = None
 
@@ -72,17 +72,17 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Lives:
+class Enforced:
     """The result for the units of a part in one scope: one element per unit that ever contributed."""
 
     units: NDArray[np.int32]
     """Their places among the keys of the part."""
-    moves: Ints
+    changes: Ints
     first: Ints
     labels: NDArray[np.int32] | None
     leaves: Ints
     """When a unit that has not left must leave."""
-    stays: Flags
+    settled: Flags
     """Whether a unit never has to leave, or has left."""
     accepted: NDArray[np.int32]
     """The contribution that counts after the last change, by its number."""
@@ -196,10 +196,10 @@ class Verdict:
     """Per change."""
     count: Ints
     """Per unit, as everything below: how many of its changes are accepted, which are its first ones."""
-    moves: Ints
+    changes: Ints
     leaves: Ints
     left: Flags
-    stays: Flags
+    settled: Flags
     dropped: int
 
 
@@ -238,10 +238,10 @@ def judged(
     return Verdict(
         accepts=accepts,
         count=count,
-        moves=np.where(declared, np.minimum(lengths, most), lengths),
+        changes=np.where(declared, np.minimum(lengths, most), lengths),
         leaves=leaves,
         left=left,
-        stays=left | ~declared if rules.retire else np.ones(len(starts), bool),
+        settled=left | ~declared if rules.retire else np.ones(len(starts), bool),
         dropped=len(inside) - _count(inside),
     )
 
@@ -271,13 +271,13 @@ def changes_of(rows: Versions, rules: Rules) -> Changed:
     return Changed(at, was[at], code[at], flow[at])
 
 
-def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
+def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Enforced:
     """Decide which changes of the contributions in one scope count.  `stamp`: also return every change."""
     width = rules.width
     changes = changes_of(rows, rules)
     at, was, now, _ = changes
     key, bins = rows.key[at], rows.bin[at]
-    spot = (
+    base = (
         bins * np.int32(width) if 2 * (len(ends) + 1) * width < _WIDE >> 1 else bins.astype(np.int64) * width
     )
     starts = np.flatnonzero(np.append([True], key[1:] != key[:-1])[: len(key)])
@@ -305,14 +305,14 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
             Stamps.like(key[starts][gone], leaves, goes, standing[gone], none, ordinal=NO_CHANGE,
                         first=first[gone]),
         )  # fmt: skip
-    counted, others = _moved(changes, spot, accepts, flows, width)
-    return Lives(
+    counted, others = _moved(changes, base, accepts, flows, width)
+    return Enforced(
         units=key[starts],
-        moves=found.moves,
+        changes=found.changes,
         first=first,
         labels=label,
         leaves=found.leaves,
-        stays=found.stays,
+        settled=found.settled,
         accepted=np.where(found.left, 0, standing).astype(np.int32),
         true=now[starts + lengths - 1],
         accepted_changes=counted,
@@ -351,24 +351,24 @@ def _beginnings(counts: Ints, lengths: Ints) -> Flags:
 
 
 def _moved(
-    changes: Changed, spot: NDArray[Any], accepts: Flags, flows: Flags, width: int
+    changes: Changed, base: NDArray[Any], accepts: Flags, flows: Flags, width: int
 ) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """Add up the changes of contributions and what flows count: those that are accepted, and the others.
 
-    `spot`: of each change its bin times `width`, in integers that twice the last spot does not overflow.
+    `base`: of each change its bin times `width`, in integers that twice the last base does not overflow.
     """
     _, was, now, flow = changes
-    size = int(spot.max(initial=0)) + width
-    if size <= 2 * len(spot) + (1 << 15):
-        place = spot + ~accepts * spot.dtype.type(size)
+    size = int(base.max(initial=0)) + width
+    if size <= 2 * len(base) + (1 << 15):
+        place = base + ~accepts * base.dtype.type(size)
         sums = np.bincount(place + now, minlength=2 * size) - np.bincount(place + was, minlength=2 * size)
         if flow is not None:
-            place = spot + ~flows * spot.dtype.type(size)
+            place = base + ~flows * base.dtype.type(size)
             sums += np.bincount(place + flow, minlength=2 * size)
         sums[::width] = 0
         counted, others = ((np.flatnonzero(one), one[one != 0]) for one in (sums[:size], sums[size:]))
         return counted, others
-    wide = spot.astype(np.int64)
+    wide = base.astype(np.int64)
     found = []
     for mine, also in ((accepts, flows), (~accepts, ~flows)):
         counted_flows = [] if flow is None else [((wide + flow)[also], 1)]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-    from tidegauge.engine.duckdb.past.enforce import Ints, Lives
+    from tidegauge.engine.duckdb.past.enforce import Enforced, Ints
     from tidegauge.engine.duckdb.past.shuffle import Column
     from tidegauge.engine.duckdb.views import Views
     from tidegauge.model.history import History, Keeper, Report
@@ -255,13 +255,13 @@ class Past:
             found = self._db.sql(f"SELECT {column} AS label FROM pictures ORDER BY number").to_arrow_table()
             encoded = found["label"].combine_chunks().dictionary_encode()
             labels, texts = encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
-        limits = dict(scope.allowances)
+        allowances = dict(scope.allowances)
 
         def per_label(name: str) -> Ints:
-            found = (getattr(limits.get(text), name, None) for text in texts)
+            found = (getattr(allowances.get(text), name, None) for text in texts)
             return np.array([NEVER if one is None else min(one, NEVER) for one in found], np.int64)
 
-        declared = np.array([text in limits for text in texts], bool)
+        declared = np.array([text in allowances for text in texts], bool)
         return Rules(
             codes, labels, tuple(texts), per_label("at_most"), per_label("within"), declared, scope.retire
         )
@@ -277,7 +277,7 @@ class Past:
     ) -> Part:
         rows = Versions.of(Log.of(part, ends), part)
         exists = np.flatnonzero(rows.last & rows.alive)
-        lives = [
+        enforced = [
             enforce(rows, one, ends=ends, reached=reached, stamp=stamp)
             if self._terms is None
             else enforce_terms(rows, one, self._terms, ends, stamp=stamp)
@@ -288,10 +288,12 @@ class Past:
             rows.key[exists],
             rows.picture[exists],
             part.row[rows.place[exists]],
-            tuple(replace(life, stamps=None) for life in lives),
+            tuple(replace(of_scope, stamps=None) for of_scope in enforced),
             rows.counts,
             int(outside[part.version >> 3].sum()) if outside.any() else 0,
-            stamps=tuple(stamped(s, named(pa.array(rows.keys)), life.stamps) for s, life in enumerate(lives))
+            stamps=tuple(
+                stamped(s, named(pa.array(rows.keys)), of_scope.stamps) for s, of_scope in enumerate(enforced)
+            )
             if stamp
             else (),
         )
@@ -314,15 +316,15 @@ class Past:
         self, parts: Sequence[Part], rules: Sequence[Rules], digests: Digests, pool: ThreadPoolExecutor
     ) -> Iterator[Folded]:
         """The results of all parts, small parts together; the first result has the sums and counts of all."""
-        lives = [part.lives for part in parts if part.lives]
+        enforced = [part.enforced for part in parts if part.enforced]
         for s, one in enumerate(rules):
-            self._net(s, one, [each[s] for each in lives])
+            self._net(s, one, [each[s] for each in enforced])
         scopes = len(rules)
         counts = Counter({"outside_domain": sum(part.outside for part in parts), "dropped": 0})
         for part in parts:
             counts.update(part.counts)
-            counts["dropped"] += sum(one.dropped for one in part.lives)
-        texts = [self._excess(s, rules[s], [each[s] for each in lives]) for s in range(scopes)]
+            counts["dropped"] += sum(one.dropped for one in part.enforced)
+        texts = [self._excess(s, rules[s], [each[s] for each in enforced]) for s in range(scopes)]
         pictures = self._db.sql(self._sql.stored()).to_arrow_table()
         layout = self._views.layout
         state = PastState(layout, rules, texts, pictures, digests, terms=self._terms)
@@ -351,12 +353,12 @@ class Past:
         """Tables of rows and of counters."""
         return in_turn(pool, self._threads, state.tables, together(parts))
 
-    def _net(self, s: int, rules: Rules, lives: Sequence[Lives]) -> None:
+    def _net(self, s: int, rules: Rules, enforced: Sequence[Enforced]) -> None:
         """Make `net_s`."""
         tables = []
-        for life in lives:
+        for of_scope in enforced:
             for (places, times), accepted, true in (
-                (life.accepted_changes, 1, 1), (life.other_changes, 0, 1), (life.exits, 1, 0)
+                (of_scope.accepted_changes, 1, 1), (of_scope.other_changes, 0, 1), (of_scope.exits, 1, 0)
             ):  # fmt: skip
                 moved = {"place": places, "accepted": accepted * times, "true_": true * times}
                 tables.append(pa.table(moved))
@@ -367,9 +369,9 @@ class Past:
             self._sql.net(s).replace("$width", str(rules.width)),
         )
 
-    def _excess(self, s: int, rules: Rules, lives: Sequence[Lives]) -> Texts:
+    def _excess(self, s: int, rules: Rules, enforced: Sequence[Enforced]) -> Texts:
         """The text of `units.excess` for each pair of contributions (true and accepted) that differ."""
-        pairs = different(lives, rules.width)
+        pairs = different(enforced, rules.width)
         true, accepted = np.divmod(pairs, rules.width)
         self._db.register("pairs", pa.table({"number": pairs, "true_": true, "accepted": accepted}))
         texts = self._db.sql(self._sql.excess(s)).to_arrow_table()

@@ -1,4 +1,4 @@
-"""The labels that name the limits of units, for rows that are units."""
+"""The labels that name the allowances of units, for rows that are units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def labels_of(rows: Versions, rules: Rules, at: Ints) -> NDArray[np.int32] | None:
-    """The labels of some versions; of a row that ends: as it was.  None: all units have one limit."""
+    """The labels of some versions; of a row that ends: as it was.  None: all units have one allowance."""
     if rules.labels is None:
         return None
     picture = rows.picture[at]

@@ -113,8 +113,8 @@ class PastOfUnits(Past):
             arrow_schema(columns).empty_table()
             for columns in (self._views.layout.entries, self._views.layout.units)
         )
-        rows = [part for part in parts if not part.lives]
-        counters = [part for part in parts if part.lives]
+        rows = [part for part in parts if not part.enforced]
+        counters = [part for part in parts if part.enforced]
         return chain(
             ((table, units) for table in in_turn(pool, self._threads, state.rows, together(rows))),
             ((entries, table) for table in in_turn(pool, self._threads, state.counters, together(counters))),

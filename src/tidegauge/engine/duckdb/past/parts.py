@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.engine.duckdb.past.enforce import Ints, Lives
+    from tidegauge.engine.duckdb.past.enforce import Enforced, Ints
 
 ROWS: Final = 1 << 17
 """About this many rows of the state are handed over at a time; the next ones take their memory."""
@@ -42,7 +42,7 @@ class Part:
     picture: NDArray[np.int32] | Ints
     row: NDArray[np.uint32] | Ints
     """... its distinct row, and where in the scan its last version is."""
-    lives: tuple[Lives, ...]
+    enforced: tuple[Enforced, ...]
     counts: Mapping[str, int]
     outside: int
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class Texts:
     """Of each text: its pair as one number (true * width + accepted), sorted."""
     texts: pa.Array
 
-    def places(self, life: Lives) -> Ints:
+    def places(self, of_scope: Enforced) -> Ints:
         """The place of each unit's text; -1: the unit has none."""
-        pairs = _pairs(life, self.width)
+        pairs = _pairs(of_scope, self.width)
         if self.width**2 <= _DENSE:
             return self._table.take(pairs)
         if not len(self.pairs):
@@ -90,9 +90,9 @@ class Texts:
         return table
 
 
-def different(lives: Sequence[Lives], width: int) -> Ints:
+def different(enforced: Sequence[Enforced], width: int) -> Ints:
     """The pairs of a true and an accepted contribution that differ, see `Texts`."""
-    numbers = (_pairs(life, width)[life.accepted != life.true] for life in lives)
+    numbers = (_pairs(of_scope, width)[of_scope.accepted != of_scope.true] for of_scope in enforced)
     if width**2 > _DENSE:
         return np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]))
     seen = np.zeros(width**2, bool)
@@ -101,8 +101,8 @@ def different(lives: Sequence[Lives], width: int) -> Ints:
     return np.flatnonzero(seen)
 
 
-def _pairs(life: Lives, width: int) -> Ints:
-    return life.true.astype(np.int64) * width + life.accepted
+def _pairs(of_scope: Enforced, width: int) -> Ints:
+    return of_scope.true.astype(np.int64) * width + of_scope.accepted
 
 
 def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.past.admit import RowChanges, admitted, crowded, together
-from tidegauge.engine.duckdb.past.enforce import Lives, judged, net
+from tidegauge.engine.duckdb.past.enforce import Enforced, judged, net
 from tidegauge.engine.duckdb.past.owned import codes
 from tidegauge.engine.duckdb.past.parts import Part
 from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, NOT_COUNTED, Stamps, stamped
@@ -127,16 +127,16 @@ class Several:
         encoded = pa.array(versions.unit).dictionary_encode()
         names: Any = encoded.dictionary
         owners = Owners(encoded.indices.to_numpy(), len(names))
-        lives = [self._enforced(versions, owners, s, stamp=stamp) for s in range(len(self._rules))]
+        enforced = [self._enforced(versions, owners, s, stamp=stamp) for s in range(len(self._rules))]
         units = names.cast(pa.string()) if stamp else None
-        stamps = [stamped(s, units, life.stamps) for s, life in enumerate(lives)] if stamp else ()
+        stamps = [stamped(s, units, of_scope.stamps) for s, of_scope in enumerate(enforced)] if stamp else ()
         none = np.zeros(0, np.int64)
         return Part(
-            names, none.astype(np.int32), none, none, tuple(replace(life, stamps=None) for life in lives),
-            {}, 0, stamps=tuple(stamps),
+            names, none.astype(np.int32), none, none,
+            tuple(replace(of_scope, stamps=None) for of_scope in enforced), {}, 0, stamps=tuple(stamps),
         )  # fmt: skip
 
-    def _enforced(self, versions: UnitVersions, owners: Owners, s: int, *, stamp: bool) -> Lives:
+    def _enforced(self, versions: UnitVersions, owners: Owners, s: int, *, stamp: bool) -> Enforced:
         rules, unit, units = self._rules[s], owners.unit, owners.count
         width, fresh, picture = rules.width, (versions.version & 1).astype(bool), versions.version >> 1
         code, was = codes(picture, fresh, rules)
@@ -182,13 +182,13 @@ class Several:
         base = mine[rest] * width
         places, times = net([(base + changes.now[rest], 1), (base + changes.was[rest], -1)], width)
         excess = self._amounts[s].texts(*np.divmod(places, width), times, len(first))
-        return Lives(
+        return Enforced(
             units=who[first],
-            moves=found.moves,
+            changes=found.changes,
             first=time[first],
             labels=label,
             leaves=found.leaves,
-            stays=found.stays,
+            settled=found.settled,
             accepted=(none := np.zeros(len(first), np.int32)),
             true=none,
             excess=excess,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb.past.digests import Digests
-    from tidegauge.engine.duckdb.past.enforce import Ints, Lives, Rules
+    from tidegauge.engine.duckdb.past.enforce import Enforced, Ints, Rules
     from tidegauge.engine.duckdb.past.parts import Part, Texts
     from tidegauge.engine.duckdb.past.terms import Terms
     from tidegauge.model.engine import StateLayout
@@ -78,22 +78,29 @@ class PastState:
 
     def _counters(self, parts: Sequence[Part], names: pa.Array, ranks: Sequence[Ints]) -> pa.Table:
         scopes = len(self._rules)
-        lives = [
-            (s, own, life)
+        enforced = [
+            (s, own, of_scope)
             for own, part in zip(ranks, parts, strict=True)
-            for s, life in enumerate(part.lives)
+            for s, of_scope in enumerate(part.enforced)
         ]
-        rank = _joined([own[life.units] * scopes + s for s, own, life in lives])
+        rank = _joined([own[of_scope.units] * scopes + s for s, own, of_scope in enforced])
         place, order = _placed(rank, len(names) * scopes)
         unit, scope = np.divmod(place, scopes) if scopes > 1 else (place, np.zeros(len(place), np.int64))
-        stays = np.concatenate([np.zeros(0, bool), *(life.stays for _, _, life in lives)])[order]
-        leaves = _joined([life.leaves for _, _, life in lives])[order]
-        excess = self._excess([(s, life) for s, _, life in lives], order)
+        settled = np.concatenate([np.zeros(0, bool), *(of_scope.settled for _, _, of_scope in enforced)])[
+            order
+        ]
+        leaves = _joined([of_scope.leaves for _, _, of_scope in enforced])[order]
+        excess = self._excess([(s, of_scope) for s, _, of_scope in enforced], order)
         more: dict[str, pa.Array] = {}
         if self._terms is not None:  # a unit that is not where it should be moves when the next term begins
             off = excess.is_valid().to_numpy(zero_copy_only=False)
-            leaves, stays = np.where(off, np.minimum(leaves, self._terms.until), leaves), stays & ~off
-            leaving = _joined([life.leaving for _, _, life in lives if life.leaving is not None])[order]
+            leaves, settled = (
+                np.where(off, np.minimum(leaves, self._terms.until), leaves),
+                settled & ~off,
+            )
+            leaving = _joined(
+                [of_scope.leaving for _, _, of_scope in enforced if of_scope.leaving is not None]
+            )[order]
             more = {
                 "leaves": pa.array(leaving, mask=leaving <= self._terms.reached),
                 "term": pa.array(np.full(len(order), self._terms.last)),
@@ -101,29 +108,30 @@ class PastState:
         columns = more | {
             "unit": _some(names, unit),
             "scope": pa.array(scope),
-            "moves": pa.array(_joined([life.moves for _, _, life in lives])[order]),
-            "first": pa.array(_joined([life.first for _, _, life in lives])[order]),
-            "label": self._labels([(s, life) for s, _, life in lives], order),
-            "expires": pa.array(leaves, mask=stays),
+            "moves": pa.array(_joined([of_scope.changes for _, _, of_scope in enforced])[order]),
+            "first": pa.array(_joined([of_scope.first for _, _, of_scope in enforced])[order]),
+            "label": self._labels([(s, of_scope) for s, _, of_scope in enforced], order),
+            "expires": pa.array(leaves, mask=settled),
             "excess": excess,
         }
         return pa.table([columns[name] for name in self._units.names], schema=self._units)
 
-    def _labels(self, lives: Sequence[tuple[int, Lives]], order: Ints) -> pa.Array:
+    def _labels(self, enforced: Sequence[tuple[int, Enforced]], order: Ints) -> pa.Array:
         """The label of each unit, null where its scope has none."""
-        if all(life.labels is None for _, life in lives):
+        if all(of_scope.labels is None for _, of_scope in enforced):
             return pa.nulls(len(order), pa.string())
         texts = [pa.array(one.texts, pa.string()) for one in self._rules]
         return _texts(texts, [
-            (s, np.full(len(life.units), -1) if life.labels is None else life.labels) for s, life in lives
+            (s, np.full(len(of_scope.units), -1) if of_scope.labels is None else of_scope.labels)
+            for s, of_scope in enforced
         ], order)  # fmt: skip
 
-    def _excess(self, lives: Sequence[tuple[int, Lives]], order: Ints) -> pa.Array:
+    def _excess(self, enforced: Sequence[tuple[int, Enforced]], order: Ints) -> pa.Array:
         """The text of `units.excess` of each unit, null where both its contributions are the same."""
-        if known := [life.excess for _, life in lives if life.excess is not None]:
+        if known := [of_scope.excess for _, of_scope in enforced if of_scope.excess is not None]:
             return pa.concat_arrays(known).take(pa.array(order))
         return _texts([one.texts for one in self._texts],
-                      [(s, self._texts[s].places(life)) for s, life in lives], order)  # fmt: skip
+                      [(s, self._texts[s].places(of_scope)) for s, of_scope in enforced], order)  # fmt: skip
 
 
 def _texts(texts: Sequence[pa.Array], places: Sequence[tuple[int, NDArray[Any]]], order: Ints) -> pa.Array:

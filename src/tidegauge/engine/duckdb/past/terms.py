@@ -1,9 +1,9 @@
 """Enforcement over arrays where constraints renew, for rows that are units.  [T15]
 
-A life is what a unit does in one term.  When a term begins, a unit contributes what it truly contributes,
-free of charge, and its changes count from 1 again, under the limit of its label.  Lives in which nothing is
-decided are left out: if a unit does not change in a term, none is needed, unless it may have to leave, labels
-have limits of their own, or the term is the last one.
+When a term begins, a unit contributes what it truly contributes, free of charge, and its changes count from 1
+again, under the allowance of its label.  What a unit does in a term is left out where nothing is decided: if
+the unit does not change in the term, unless it may have to leave, labels have allowances of their own, or the
+term is the last one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidegauge.engine.duckdb.past.enforce import MOST_WITHIN, Lives, changes_of, net
+from tidegauge.engine.duckdb.past.enforce import MOST_WITHIN, Enforced, changes_of, net
 from tidegauge.engine.duckdb.past.labels import Standing, labels_of
 from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, NOT_COUNTED, Stamps
 from tidegauge.engine.duckdb.sorting import begins
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from tidegauge.model.schedule import Schedule
 
 _TOGETHER: Final = 1 << 20
-"""About this many lives are judged at a time: a unit that must leave in every term has as many as terms."""
+"""About so many pairs of unit and term are judged at a time: a unit that must leave in every term has one
+for each."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class _Changes:
     flow: NDArray[np.int32] | None
     """What flows count of it; None: there are no flows."""
     label: NDArray[np.int32] | None
-    """The label of its row; None: all units have one limit."""
+    """The label of its row; None: all units have one allowance."""
 
     def take(self, at: Any) -> _Changes:
         """Some of them."""
@@ -89,8 +90,8 @@ class _Changes:
 
 
 @dataclass(frozen=True)
-class _Lives:
-    """The lives of all units, sorted by unit and term."""
+class _UnitTerms:
+    """What all units do in their terms, sorted by unit and term."""
 
     unit: NDArray[np.int32]
     term: Ints
@@ -99,11 +100,11 @@ class _Lives:
     end: NDArray[np.int32]
     """... and when it ends."""
     count: Ints
-    """How many changes of the life are not free."""
+    """How many changes of the unit in the term are not free."""
 
     @classmethod
-    def of(cls, changes: _Changes, last: int, *, each: bool) -> _Lives:
-        """`each`: units that contribute have a life in every term, not only in the last one."""
+    def of(cls, changes: _Changes, last: int, *, each: bool) -> _UnitTerms:
+        """`each`: whether units that contribute are judged in every term, not only in the last one."""
         key = changes.unit.astype(np.int64) * (last + 1) + changes.term
         starts = np.flatnonzero(begins(key))
         stops = np.append(starts, len(key))[1:]
@@ -113,7 +114,7 @@ class _Lives:
         until = np.where(following, np.append(term[1:], [0])[: len(term)], last + 1)
         between = until - term - 1
         more = np.where(end != 0, between if each else ~following & (between > 0), 0)
-        # `more` lives follow each one, in the terms before `until`
+        # `more` follow each one, in the terms before `until`
         place = np.repeat(np.arange(len(unit)), 1 + more)
         own = np.arange(len(place)) - (np.cumsum(1 + more) - (1 + more))[place]
         first = own == 0
@@ -126,7 +127,7 @@ class _Lives:
         )
 
 
-def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, stamp: bool = False) -> Lives:
+def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, stamp: bool = False) -> Enforced:
     """Decide which changes of the contributions in one scope count, in each term by itself."""
     at, was, now, flow = changes_of(rows, rules)
     time, label = rows.time[at], labels_of(rows, rules, at)
@@ -147,59 +148,63 @@ def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, sta
 def _judged(
     every: _Changes, rules: Rules, terms: Terms, ends: Ints, labels: Standing | None, *, each: bool,
     stamp: bool,
-) -> Lives:  # fmt: skip
-    """The same for all changes of some units; `each`: see `_Lives.of`."""
+) -> Enforced:  # fmt: skip
+    """The same for all changes of some units; `each`: see `_UnitTerms.of`."""
     width, reached = rules.width, terms.reached
-    lives = _Lives.of(every, terms.last, each=each)
+    unit_terms = _UnitTerms.of(every, terms.last, each=each)
     free, counted = every.take(every.free), every.take(~every.free)
 
     # Judge.
-    starts = np.cumsum(lives.count) - lives.count
-    life = np.repeat(np.arange(len(lives.unit)), lives.count)
-    begin = terms.beginning(lives.term)
-    here = (lives.term > 0) & (lives.begin != 0)
-    first = np.where(lives.count > 0, np.append(counted.time, [NEVER])[starts], NEVER)
+    starts = np.cumsum(unit_terms.count) - unit_terms.count
+    of_term = np.repeat(np.arange(len(unit_terms.unit)), unit_terms.count)
+    begin = terms.beginning(unit_terms.term)
+    here = (unit_terms.term > 0) & (unit_terms.begin != 0)
+    first = np.where(unit_terms.count > 0, np.append(counted.time, [NEVER])[starts], NEVER)
     first = np.where(here, begin, first)
     which = np.zeros(len(first), np.int32)
     if labels is not None and counted.label is not None:
-        which = np.where(lives.count > 0, np.append(counted.label, [0])[starts], 0).astype(np.int32)
-        which[here] = labels.labels(lives.unit[here], lives.term[here])
+        which = np.where(unit_terms.count > 0, np.append(counted.label, [0])[starts], 0).astype(np.int32)
+        which[here] = labels.labels(unit_terms.unit[here], unit_terms.term[here])
     most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
-    ever, ruled = (first == NEVER) | (period == NEVER), declared[life]
+    ever, ruled = (first == NEVER) | (period == NEVER), declared[of_term]
     until = np.where(ever, NEVER, np.where(ever, 0, first) + np.minimum(period, MOST_WITHIN))
-    inside = (np.arange(len(life)) - starts[life] < most[life]) & (counted.time <= until[life]) & ruled
+    inside = (
+        (np.arange(len(of_term)) - starts[of_term] < most[of_term]) & (counted.time <= until[of_term]) & ruled
+    )
     accepts, leaves, flows = inside, np.full(len(first), NEVER), inside
     if rules.retire:
-        leaves, reaches = until, lives.count >= most
+        leaves, reaches = until, unit_terms.count >= most
         leaves[reaches] = np.minimum(counted.time[starts[reaches] + most[reaches] - 1], until[reaches])
-        leaves[(leaves >= terms.ends(lives.term)) | ~declared] = NEVER
-        accepts = (counted.time < leaves[life]) & ruled
-        flows = (counted.time <= leaves[life]) & ruled
+        leaves[(leaves >= terms.ends(unit_terms.term)) | ~declared] = NEVER
+        accepts = (counted.time < leaves[of_term]) & ruled
+        flows = (counted.time <= leaves[of_term]) & ruled
     left = leaves <= reached
-    accepted = np.bincount(life[accepts], minlength=len(first))
-    standing = np.where(accepted > 0, np.append(counted.now, [0])[starts + accepted - 1], lives.begin)
+    accepted = np.bincount(of_term[accepts], minlength=len(first))
+    standing = np.where(accepted > 0, np.append(counted.now, [0])[starts + accepted - 1], unit_terms.begin)
     final = np.where(left | ~declared, 0, standing).astype(np.int32)
-    entered = np.where(declared, lives.begin, 0).astype(np.int32)  # what is accepted when the term begins
+    entered = np.where(declared, unit_terms.begin, 0).astype(
+        np.int32
+    )  # what is accepted when the term begins
 
     # When a term begins, what is accepted becomes what is true.
-    same = np.append([False], lives.unit[1:] == lives.unit[:-1])[: len(first)]
-    next_term = same & (lives.term == np.append([0], lives.term[:-1])[: len(first)] + 1)
-    before = np.where(next_term, np.roll(final, 1), np.where(same, np.roll(lives.end, 1), 0))
-    renewed = np.flatnonzero((lives.term > 0) & (before != entered))
+    same = np.append([False], unit_terms.unit[1:] == unit_terms.unit[:-1])[: len(first)]
+    next_term = same & (unit_terms.term == np.append([0], unit_terms.term[:-1])[: len(first)] + 1)
+    before = np.where(next_term, np.roll(final, 1), np.where(same, np.roll(unit_terms.end, 1), 0))
+    renewed = np.flatnonzero((unit_terms.term > 0) & (before != entered))
     later = np.flatnonzero(
-        (final != lives.end) & (lives.term < terms.last) & ~np.append(next_term[1:], [False])
+        (final != unit_terms.end) & (unit_terms.term < terms.last) & ~np.append(next_term[1:], [False])
     )
     gone = np.flatnonzero(left & (standing > 0))
-    over = terms.ends(lives.term[later])
+    over = terms.ends(unit_terms.term[later])
     renews, renews_later, goes = (
         np.searchsorted(ends, times) for times in (begin[renewed], over, leaves[gone])
     )
     stamps = None
     if stamp:
-        ordinal = np.arange(len(life)) - starts[life] + 1
-        unit, none = lives.unit, np.zeros(len(gone), np.int32)
+        ordinal = np.arange(len(of_term)) - starts[of_term] + 1
+        unit, none = unit_terms.unit, np.zeros(len(gone), np.int32)
         stamps = Stamps.joined(
-            Stamps(counted.unit, counted.time, ordinal, first[life], counted.bin, counted.was, counted.now,
+            Stamps(counted.unit, counted.time, ordinal, first[of_term], counted.bin, counted.was, counted.now,
                    accepts).with_flows(counted.flow, flows),
             Stamps.like(free.unit, free.time, free.bin, free.was, free.now, ordinal=NOT_COUNTED)
                   .with_flows(free.flow, np.zeros(len(free.unit), bool)),
@@ -207,21 +212,22 @@ def _judged(
                         first=first[gone]),
             Stamps.like(unit[renewed], begin[renewed], renews, before[renewed], entered[renewed],
                         ordinal=NO_CHANGE),
-            Stamps.like(unit[later], over, renews_later, final[later], lives.end[later], ordinal=NO_CHANGE),
+            Stamps.like(unit[later], over, renews_later, final[later], unit_terms.end[later],
+                        ordinal=NO_CHANGE),
         )  # fmt: skip
     renews, renews_later, goes = renews * width, renews_later * width, goes * width
-    known = np.flatnonzero((lives.term == terms.last) & (first != NEVER))
-    leaving, true = leaves[known], lives.end[known]
+    known = np.flatnonzero((unit_terms.term == terms.last) & (first != NEVER))
+    leaving, true = leaves[known], unit_terms.end[known]
     expires = np.where(leaving > reached, leaving, NEVER)
     if each:  # the next term can change what counts
         expires = np.where(true != 0, np.minimum(expires, terms.until), expires)
-    return Lives(
-        units=lives.unit[known],
-        moves=np.where(declared, np.minimum(lives.count, most), lives.count)[known],
+    return Enforced(
+        units=unit_terms.unit[known],
+        changes=np.where(declared, np.minimum(unit_terms.count, most), unit_terms.count)[known],
         first=first[known],
         labels=None if labels is None else which[known],
         leaves=expires,
-        stays=expires == NEVER,
+        settled=expires == NEVER,
         accepted=final[known],
         true=true,
         accepted_changes=net(_moved(counted, accepts, flows, width), width),
@@ -233,7 +239,7 @@ def _judged(
                 (goes + standing[gone], -1),
                 (renews + entered[renewed], 1),
                 (renews + before[renewed], -1),
-                (renews_later + lives.end[later], 1),
+                (renews_later + unit_terms.end[later], 1),
                 (renews_later + final[later], -1),
             ],
             width,
@@ -244,11 +250,11 @@ def _judged(
     )
 
 
-def _joined(lives: Sequence[Lives]) -> Lives:
+def _joined(parts: Sequence[Enforced]) -> Enforced:
     """The results for several groups of units as one; what is at the same place is not added up."""
-    if len(lives) == 1:
-        return lives[0]
-    found: dict[str, Any] = {name: [getattr(one, name) for one in lives] for name in vars(lives[0])}
+    if len(parts) == 1:
+        return parts[0]
+    found: dict[str, Any] = {name: [getattr(one, name) for one in parts] for name in vars(parts[0])}
     for name, columns in found.items():
         match columns[0]:
             case np.ndarray():
@@ -261,7 +267,7 @@ def _joined(lives: Sequence[Lives]) -> Lives:
                 found[name] = sum(columns)
             case None:
                 found[name] = None
-    return Lives(**found)
+    return Enforced(**found)
 
 
 def _moved(changes: _Changes, some: Any, flows: Any, width: int) -> Sequence[tuple[Ints, int]]:

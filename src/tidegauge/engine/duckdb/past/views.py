@@ -95,7 +95,7 @@ class PastViews:
 
     @staticmethod
     def net(s: int) -> str:
-        """SQL of `net_s`, from the table `moved`: place, accepted, true_.  `$width`: see `Lives.changes`."""
+        """SQL of `net_s`, from the table `moved`: place, accepted, true_.  `$width`: see `Enforced`."""
         return f"""
             CREATE OR REPLACE TEMP TABLE net_{s} AS
             SELECT place // $width AS bin, place % $width AS code, sum(accepted) AS accepted,

@@ -24,7 +24,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.engine.duckdb.past.enforce import Lives
+from tidegauge.engine.duckdb.past.enforce import Enforced
 from tidegauge.engine.duckdb.past.parts import Part
 from tidegauge.engine.duckdb.past.segments import packed, unpacked
 from tidegauge.engine.duckdb.past.shuffle import fits, parts_of, plain
@@ -44,9 +44,19 @@ _FORMAT: Final = 3
 """To be raised whenever files of an earlier version must not be used."""
 _DIVIDED: Final = "divided"
 _LIBRARIES: Final = ("tidegauge", "numpy", "pyarrow")
-_LIVES: Final = ("units", "moves", "first", "labels", "leaves", "stays", "accepted", "true", "leaving")
+_BY_UNIT: Final = (
+    "units",
+    "changes",
+    "first",
+    "labels",
+    "leaves",
+    "settled",
+    "accepted",
+    "true",
+    "leaving",
+)
 _MOVED: Final = ("accepted_changes", "other_changes", "exits")
-"""The fields of `Lives` that are an array, and a pair of arrays."""
+"""The fields of `Enforced` that are an array, and a pair of arrays."""
 CONTINUED: Final = "Continuing a history that was interrupted: {}."
 
 
@@ -178,26 +188,26 @@ class Results:
             for place, there in enumerate(said["columns"], 1)
         )
         keys, place, picture, row = (next(pieces) for _ in range(4))
-        lives = []
+        enforced = []
         for dropped in said["dropped"]:
-            fields: dict[str, Any] = {field: _numbers(next(pieces)) for field in _LIVES}
+            fields: dict[str, Any] = {field: _numbers(next(pieces)) for field in _BY_UNIT}
             fields |= {field: (_numbers(next(pieces)), _numbers(next(pieces))) for field in _MOVED}
-            lives.append(Lives(**fields, dropped=dropped))
+            enforced.append(Enforced(**fields, dropped=dropped))
         numbers = {"place": _numbers(place), "picture": _numbers(picture), "row": _numbers(row)}
         return Part(
-            plain(keys), **numbers, lives=tuple(lives), counts=said["counts"], outside=said["outside"]
+            plain(keys), **numbers, enforced=tuple(enforced), counts=said["counts"], outside=said["outside"]
         )
 
     def put(self, number: int, part: Part) -> None:
         """Keep the result of a part."""
         columns: list[Any] = [part.keys, part.place, part.picture, part.row]
-        for life in part.lives:
-            columns += [getattr(life, field) for field in _LIVES]
-            columns += [one for field in _MOVED for one in getattr(life, field)]
+        for of_scope in part.enforced:
+            columns += [getattr(of_scope, field) for field in _BY_UNIT]
+            columns += [one for field in _MOVED for one in getattr(of_scope, field)]
         said = {
             "basis": self._basis,
             "columns": [column is not None for column in columns],
-            "dropped": [life.dropped for life in part.lives],
+            "dropped": [of_scope.dropped for of_scope in part.enforced],
             "counts": dict(part.counts),
             "outside": part.outside,
         }
