@@ -182,9 +182,8 @@ def _judged(
     accepted = np.bincount(of_term[accepts], minlength=len(first))
     standing = np.where(accepted > 0, np.append(counted.now, [0])[starts + accepted - 1], unit_terms.begin)
     final = np.where(left | ~declared, 0, standing).astype(np.int32)
-    entered = np.where(declared, unit_terms.begin, 0).astype(
-        np.int32
-    )  # what is accepted when the term begins
+    # `entered`: what is accepted when the term begins
+    entered = np.where(declared, unit_terms.begin, 0).astype(np.int32)
 
     # When a term begins, what is accepted becomes what is true.
     same = np.append([False], unit_terms.unit[1:] == unit_terms.unit[:-1])[: len(first)]
