@@ -148,7 +148,6 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
         allowed: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
         missing: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
         steps: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
-        within: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
         reached = max(
             end for one in timetables
             if (end := last_end(replace(program, releases=one.releases), -(2**62), UNTIL))
@@ -163,7 +162,6 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
                 (allowed, part.allowed),
                 (missing, part.missing),
                 (steps, part.clipped),
-                (within, part.within),
             ):
                 added(into[number], table, program)
     for number, timetable in enumerate(timetables):
@@ -200,9 +198,6 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
                     mine = [releases[at]]
                     ours = cumulated(steps[number][n], mine)
                     assert inside(ours) == inside(clipped(plain_truth, held, mine[0], clip)), n
-                    ours = cumulated(within[number][n], mine)
-                    due = {} if program.max_rows is None else clipped(unlimited, held, mine[0], clip)
-                    assert inside(ours) == inside(due), n
 
 
 def _inside(releases: list[Release], reached: int):  # type: ignore[no-untyped-def]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -286,20 +285,6 @@ def test_the_end_of_the_grid_is_warned_of(tmp_path: Path) -> None:
     assert plan.choice.chosen is not None
     assert plan.choice.chosen[0] == GRID[-1][0]
     assert any("The largest at_most that can be chosen was drawn, 6." in one for one in plan.warnings)
-
-
-def test_rows_beyond_max_rows_hide_nothing(tmp_path: Path) -> None:
-    """Every candidate leaves them out; what else it leaves out counts as if they were not there."""
-    file = declared(tmp_path, unit='unit = "person"\nmax_rows = 1\n', releases=STATE, rows=changes(8))
-    with gauge(file)._source() as source:
-        opened = choice.open_choice(gauge(file).spec, source, now=NOW, candidates=GRID)
-        (found,) = choice.biases(opened, source, now=NOW)
-    assert found.within is not None
-    assert found.within[-2] < found.within[0]
-    assert found.squares[-2] > found.squares[0]  # what freeze keeps at 1 makes up for rows that do not count
-    made, alone = (choice.scores(opened.choice, [one]) for one in (found, replace(found, within=None)))
-    assert made.values[0] - made.values[-2] > alone.values[0] - alone.values[-2]
-    assert abs(made.sensitivity - alone.sensitivity) <= 1
 
 
 @pytest.mark.parametrize("unit", ["", 'unit = "person"\nmax_rows = 2\n'])

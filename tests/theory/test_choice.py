@@ -64,30 +64,6 @@ def test_one_unit_moves_a_score_by_at_most_the_sensitivity_in_either_direction()
     assert clipped
 
 
-def test_one_unit_moves_the_mean_of_two_looks_by_at_most_the_sensitivity() -> None:
-    """With and without the rows beyond max_rows: a unit has a part in each, and both are clipped."""
-    readings, cells = 2, 1
-    own = list(product(range(-2, 3), repeat=readings))
-    clip = choice_clip(readings=readings, cells=cells, contribution=4, spread=Fraction(1))
-    spread = choice_spread_squared(clip, readings=readings, cells=cells)
-    most = 0
-    for weight in (Fraction(2, 3), Fraction(7, 2), Fraction(40)):
-        limit = 2 * choice_sensitivity(spread, weight=weight / 2)
-        for others in product((-3 * PARTS, 0, PARTS), repeat=2 * readings):
-            halves = [list(others[:readings]), list(others[readings:])]
-            before = sum(steps_of(one, weight / 2, readings, cells) for one in halves)
-            for all_rows, counted in product(own, repeat=2):
-                after = sum(
-                    steps_of([a + b for a, b in zip(there, scaled(unit, clip), strict=True)], weight / 2,
-                             readings, cells)
-                    for there, unit in zip(halves, (all_rows, counted), strict=True)
-                )  # fmt: skip
-                assert abs(after - before) <= limit
-                most = max(most, abs(after - before))
-    assert most >= limit - 2  # to the two steps of rounding
-    assert most > choice_sensitivity(spread, weight=weight / 2)  # one look alone would not be enough
-
-
 @pytest.mark.parametrize("renews", [False, True])
 def test_a_clip_is_the_largest_that_keeps_the_spread_but_within_what_a_unit_can_do(renews: bool) -> None:
     for readings, cells, contribution in product((1, 5, 40), (1, 2, 9), (1, 3, 50)):

@@ -81,8 +81,6 @@ class GridSums:
     Rows beyond max_rows are left out too.  Each unit counts as its Clip allows.  Running values and changes
     over windows only; empty unless clips were given.  There is no component.
     """
-    within: pa.Table
-    """The same where only the rows that max_rows counts are looked at; empty where rows are units."""
 
 
 class GridEngine(Protocol):

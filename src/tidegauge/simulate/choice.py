@@ -214,8 +214,6 @@ class Biases:
 
     release: str
     squares: tuple[Fraction, ...]
-    within: tuple[Fraction, ...] | None
-    """The same without the rows beyond max_rows, which every candidate leaves out; None: rows are units."""
     readings: int
     cells: int
     spread_squared: Fraction
@@ -243,8 +241,7 @@ def _looks(opened: Open) -> dict[str, _Look]:
         cells = len(release.query.cells)
         spread = choice_spread_squared(clip.most, readings=clip.readings, cells=cells, renews=renews)
         none = (Fraction(0),) * len(choice.candidates)
-        within = None if spec.source.max_rows is None else none
-        nothing = Biases(release.name, none, within, clip.readings, cells, spread / _steps(release) ** 2)
+        nothing = Biases(release.name, none, clip.readings, cells, spread / _steps(release) ** 2)
         found[release.name] = _Look(release, clip, nothing)
     return found
 
@@ -274,8 +271,7 @@ def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
         bins = np.array(_numbers(look.release, choice.since, choice.until))
         scale, many = PARTS * _steps(look.release), range(len(choice.candidates))
         squares = tuple(Fraction(_squared(found[n].clipped, k, bins), scale**2) for k in many)
-        within = tuple(Fraction(_squared(found[n].within, k, bins), scale**2) for k in many)
-        counted.append(replace(look.nothing, squares=squares, within=look.nothing.within and within))
+        counted.append(replace(look.nothing, squares=squares))
     return counted
 
 
@@ -318,8 +314,7 @@ def _steps(release: Release) -> int:
 def scores(choice: Choice, counted: Sequence[Biases]) -> Scores:
     """The score of every candidate: the sum over releases of w (1.25 noise + M).
 
-    w = 1 / noise at the largest at_most.  Where units own rows, M is the mean of M with and without the rows
-    beyond max_rows: these hide how candidates differ, but what a candidate keeps too long makes up for them.
+    w = 1 / noise at the largest at_most.
     """
     noises = dict(choice.noise)
     spread = sum(float(one.spread_squared) ** 0.5 / noises[one.release][-1] for one in counted)
@@ -327,13 +322,10 @@ def scores(choice: Choice, counted: Sequence[Biases]) -> Scores:
     for one in counted:
         noise = noises[one.release]
         weight = Fraction(_STEPS / spread / noise[-1]).limit_denominator(10**12)
-        looks = [one.squares] if one.within is None else [one.squares, one.within]
-        each = weight / len(looks)
-        sensitivity += len(looks) * choice_sensitivity(one.spread_squared, weight=each)
+        sensitivity += choice_sensitivity(one.spread_squared, weight=weight)
         for n in range(len(values)):
-            values[n] += floor(_NOISE * Fraction(noise[n]) * weight)
-            for squares in looks:
-                values[n] += choice_steps(squares[n], readings=one.readings, cells=one.cells, weight=each)
+            steps = choice_steps(one.squares[n], readings=one.readings, cells=one.cells, weight=weight)
+            values[n] += steps + floor(_NOISE * Fraction(noise[n]) * weight)
     return Scores(tuple(values), sensitivity)
 
 

@@ -69,7 +69,6 @@ class ReleaseSums:
     allowed: Sums
     missing: Sums
     clipped: Sums
-    within: Sums
 
 
 def sums_of(
@@ -90,7 +89,6 @@ def sums_of(
                 collect(one, n, _ended(one, reached), [part.allowed for part in found]),
                 collect(one, n, _ended(one, reached), [part.missing for part in found]),
                 collect(one, n, _ended(one, reached), [part.clipped for part in found]),
-                collect(one, n, _ended(one, reached), [part.within for part in found]),
             )
             for n, one in enumerate(timetable.releases)
         ]

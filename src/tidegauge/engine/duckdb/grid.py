@@ -58,7 +58,6 @@ class DuckGrid(DuckEngine):
         self, timetables: Sequence[Timetable], *, reached: int, clips: Mapping[int, Clip] | None = None
     ) -> Iterator[tuple[int, GridSums]]:
         """Sums by the number of the timetable, in parts that have no unit or no terms in common."""
-        owned = self._whole is not self._sql
         pairs = dict.fromkeys((n, terms) for one in timetables for n, terms in enumerate(one.terms))
         for _ in self._parts(self._past, NOTHING_YET, reached):
             self._prepare()
@@ -77,11 +76,8 @@ class DuckGrid(DuckEngine):
                             self._table(cuts.allowed(renewal)),
                             self._table(cuts.missing()),
                             self._table(
-                                cuts.clipped(one.releases, clips, max_rows=owned) if clips else NOTHING
-                            ),
-                            self._table(
-                                cuts.clipped(one.releases, clips, max_rows=False)
-                                if clips and owned
+                                cuts.clipped(one.releases, clips, max_rows=self._whole is not self._sql)
+                                if clips
                                 else NOTHING
                             ),
                         ),
