@@ -27,6 +27,10 @@ PART: Final = 1 << 18
 """About this many changes are in a part, so that its columns fit into the caches of a processor."""
 _MOST_PARTS: Final = 256
 """The largest number of parts: each part is one piece of every file on disk."""
+_FEW_PARTS: Final = 64
+"""The largest number for up to ..."""
+_MANY_ROWS: Final = 1 << 27
+"""... so many changes."""
 IN_MEMORY: Final = min(7 << 29, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 6)
 """A history that needs more bytes is divided on disk: 3.5 GiB, or a sixth of a small machine's memory ..."""
 _TEXT: Final = 40
@@ -35,8 +39,8 @@ _TOGETHER: Final = 1 << 22
 """... and this many changes are gathered before they are written."""
 _WRITERS: Final = 4
 """So many threads write at a time, because each holds another copy of its changes."""
-_SLICE: Final = 1 << 18
-"""So many changes of a block are sorted at a time: their columns fit into the caches of a processor."""
+_SLICE: Final = 1 << 22
+"""At most so many changes of a block are sorted at a time."""
 _HALF: Final = 1 << 31
 _SEGMENT: Final = "divided-"
 """The names of segments begin so."""
@@ -80,8 +84,12 @@ class _Block(NamedTuple):
 
 
 def parts_of(rows: int) -> int:
-    """Into how many parts so many changes are divided: a power of two."""
-    return min(1 << max(0, -(-rows // PART) - 1).bit_length(), _MOST_PARTS)
+    """Into how many parts so many changes are divided: a power of two.
+
+    Few large parts are faster; more are needed where a few of them would fill the memory.
+    """
+    most = _FEW_PARTS if rows <= _MANY_ROWS else _MOST_PARTS
+    return min(1 << max(0, -(-rows // PART) - 1).bit_length(), most)
 
 
 def size_of(history: History, *, owned: bool = False) -> int:
