@@ -37,7 +37,7 @@ from tidegauge.run.reader import Reader, StoreFile
 from tidegauge.run.ready import hidden_by_noise, require_columns
 from tidegauge.run.setting import Setting, system_now
 from tidegauge.run.shared import Sharing
-from tidegauge.run.stamp import open_for, stamp
+from tidegauge.run.stamp import open_for, require_own_key, stamp
 from tidegauge.run.tick import Ticker
 from tidegauge.run.whole_error import running_values
 
@@ -313,6 +313,7 @@ class Gauge:
         run begins with this folder, which `stamp()` wrote.
         """
         limit = None if until is None else instant(until)
+        require_own_key(stamped, self._file)
         with self._file.open(write=True) as store, ExitStack() as held:
             store.public.require_newest()
             with self._source() as source:

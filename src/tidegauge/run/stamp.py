@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegauge.engine.registry import open_engine, open_stamper, stamps_of
@@ -12,13 +13,12 @@ from tidegauge.model.stamp import StampEngine, StampReader
 from tidegauge.run.ready import require_ready
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tidegauge.model.history import Report
     from tidegauge.model.source import OpenSource
     from tidegauge.model.stamp import Stamped
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
+    from tidegauge.run.reader import StoreFile
     from tidegauge.store.store import Store
 
 _NOTHING = "Nothing was written."
@@ -69,6 +69,17 @@ def stamp(
                 )
                 writer.finish(stamps)
     return folder
+
+
+def require_own_key(folder: str | Path | None, file: StoreFile) -> None:
+    """Refuse a stamped changelog of another key before there is a store, which would have the wrong one.
+
+    Raises SourceError.
+    """
+    from tidegauge.store.secret.stamped import require_key  # noqa: PLC0415  (slow to load)
+
+    if folder is not None and not file.path.exists():
+        require_key(Path(folder), file.key())
 
 
 def open_for(

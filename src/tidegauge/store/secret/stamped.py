@@ -193,8 +193,6 @@ def open_stamped(
     Raises SourceError unless it is complete, unchanged, and was stamped for this plan and with this key.
     """
     name = str(folder)
-    if not folder.is_dir():
-        raise SourceError("there is no such folder. Make it with: tidegauge stamp", path=name)
     sealed, said = _stamp(folder, key)
     if as_text(said["plan"]) != plan:
         raise SourceError(
@@ -247,6 +245,11 @@ def open_stamped(
     )
 
 
+def require_key(folder: Path, key: bytes | None) -> None:
+    """Raise SourceError unless this is a stamped changelog of this key (None: it is not encrypted)."""
+    _stamp(folder, key)
+
+
 def _parts(folder: Path, sizes: list[list[int]]) -> Iterator[tuple[pa.Table, pa.Table, pa.Table]]:
     """Rows, counters and used clips, part by part; each part that has any is one row group.
 
@@ -271,6 +274,8 @@ def _parts(folder: Path, sizes: list[list[int]]) -> Iterator[tuple[pa.Table, pa.
 
 def _stamp(folder: Path, key: bytes | None) -> tuple[SealedTables | None, JsonObject]:
     """The content of stamp.json, and the tables if they are sealed."""
+    if not folder.is_dir():
+        raise SourceError("there is no such folder. Make it with: tidegauge stamp", path=str(folder))
     try:
         text = (folder / _STAMP).read_text("utf-8")
     except FileNotFoundError:
